@@ -1,0 +1,92 @@
+"""``Grid``: a rectangular int8 array, sides 1 to 30, cells 0 to 9."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arcslim.errors import GridError
+
+MAX_SIDE = 30
+COLOURS = 10
+
+
+class Grid:
+    """An immutable ARC grid. ``cells`` has shape (rows, columns), dtype int8, and is read-only.
+
+    Raises:
+        GridError: with ``reason`` one of ``not_a_grid``, ``empty``, ``ragged``, ``too_large``, ``not_an_integer``,
+            ``bad_colour``.
+    """
+
+    __slots__ = ("cells",)
+    cells: NDArray[np.int8]
+
+    def __init__(self, rows: Sequence[Sequence[int]] | NDArray[Any]) -> None:
+        self.cells = _checked(rows)
+        self.cells.setflags(write=False)
+
+    @property
+    def height(self) -> int:
+        return int(self.cells.shape[0])
+
+    @property
+    def width(self) -> int:
+        return int(self.cells.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.height, self.width
+
+    def rows(self) -> list[list[int]]:
+        """Plain lists, as JSON wants them."""
+        return [[int(cell) for cell in row] for row in self.cells]
+
+    def key(self) -> bytes:
+        """Equal for equal grids, and for those alone."""
+        return bytes(self.shape) + self.cells.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Grid) and self.shape == other.shape and bool((self.cells == other.cells).all())
+
+    def __hash__(self) -> int:
+        return hash(self.key())
+
+    def __reduce__(self) -> tuple[type[Grid], tuple[list[list[int]]]]:
+        return Grid, (self.rows(),)
+
+    def __repr__(self) -> str:
+        return f"Grid({self.height}x{self.width})"
+
+
+def _checked(rows: Sequence[Sequence[int]] | NDArray[Any]) -> NDArray[np.int8]:
+    if isinstance(rows, np.ndarray):
+        if rows.ndim != 2:
+            raise GridError("not_a_grid", f"a grid has two dimensions, not {rows.ndim}")
+        rows = rows.tolist()
+    if not isinstance(rows, (list, tuple)):
+        raise GridError("not_a_grid", f"a grid is a list of rows, not {type(rows).__name__}")
+    if not rows:
+        raise GridError("empty", "a grid without rows")
+    if len(rows) > MAX_SIDE:
+        raise GridError("too_large", f"{len(rows)} rows; ARC allows {MAX_SIDE}")
+    width: int | None = None
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, (list, tuple)):
+            raise GridError("not_a_grid", f"row {number} is {type(row).__name__}, not a list of cells")
+        if not row:
+            raise GridError("empty", f"row {number} has no cells")
+        if len(row) > MAX_SIDE:
+            raise GridError("too_large", f"row {number} has {len(row)} cells; ARC allows {MAX_SIDE}")
+        if width is not None and len(row) != width:
+            raise GridError("ragged", f"row {number} has {len(row)} cells, the rows above have {width}")
+        width = len(row)
+        for column, cell in enumerate(row, 1):
+            if isinstance(cell, bool) or not isinstance(cell, int):
+                raise GridError("not_an_integer", f"row {number}, column {column}: {str(cell)[:20]!r} is no integer")
+            if not 0 <= cell < COLOURS:
+                raise GridError("bad_colour", f"row {number}, column {column}: {str(cell)[:20]} is outside 0-9")
+    return np.array(rows, dtype=np.int8)

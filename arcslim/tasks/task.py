@@ -1,0 +1,54 @@
+"""The nouns of ARC: ``Pair`` and ``Task``."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from arcslim.tasks.grid import Grid
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One input grid and its output; ``output`` is None where the truth is hidden (Kaggle's test files)."""
+
+    input: Grid
+    output: Grid | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One ARC task: example pairs that show a rule, and test pairs to apply it to.
+
+    ``task_id`` names the instance, ``source`` where it came from (``rearc``, ``arc1:train``, a file name), and
+    ``family`` what it is an instance of (RE-ARC's generator id; the task's own id elsewhere).
+    """
+
+    task_id: str
+    source: str
+    family: str
+    train: tuple[Pair, ...]
+    test: tuple[Pair, ...]
+
+    def content_hash(self) -> str:
+        """A hash of the grids alone: tasks that differ only in id, or in the order of examples, share it."""
+        digest = hashlib.sha256()
+        for part in (sorted(map(_pair_bytes, self.train)), sorted(map(_pair_bytes, self.test))):
+            for item in part:
+                digest.update(len(item).to_bytes(4, "big") + item)
+            digest.update(b"|")
+        return digest.hexdigest()
+
+    def for_each_test(self) -> Iterable[Task]:
+        """One task a test pair: what a prompt asks for."""
+        if len(self.test) == 1:
+            yield self
+            return
+        for index, pair in enumerate(self.test):
+            yield Task(f"{self.task_id}#{index}", self.source, self.family, self.train, (pair,))
+
+
+def _pair_bytes(pair: Pair) -> bytes:
+    output = b"?" if pair.output is None else pair.output.key()
+    return pair.input.key() + b">" + output
