@@ -13,7 +13,8 @@
     │   └── RunFolderError            a run folder that is in the way, or cannot be resumed
     ├── DoesNotFitError               exit 3   the plan exceeds the card
     ├── CollapseError                 exit 1   a watch with action ``stop`` fired (work is saved)
-    └── NonFiniteError                exit 1   a whole batch of rewards was NaN
+    ├── NonFiniteError                exit 1   a whole batch of rewards was NaN
+    └── Stopped                       130/143  a signal asked for a stop, at a safe point (128 + the signal's number)
 
 A message says what was wrong, where, and what to do. ``hint`` holds the last part apart, so that the console can
 set it off. No traceback is shown for these unless ``--debug``.
@@ -111,3 +112,12 @@ class CollapseError(ArcslimError):
 
 class NonFiniteError(ArcslimError):
     """Every reward of a batch was NaN or infinite."""
+
+
+class Stopped(ArcslimError):
+    """A signal asked for a stop and a safe point was reached; ``signum`` is the signal's number (2 is Ctrl-C)."""
+
+    def __init__(self, message: str, hint: str | None = None, *, signum: int = 2) -> None:
+        super().__init__(message, hint)
+        self.signum = signum
+        self.exit_code = 128 + signum
