@@ -1,0 +1,109 @@
+"""A task becomes a prompt: the words, the template, and the ``<think>`` that the prompt ends with.
+
+Both styles end in an opened thinking block, so that the model's first token is already a thought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from arcslim.config import PromptSection
+from arcslim.prompts.nouns import Prompt
+from arcslim.prompts.text import GridFormat, grid_to_text
+from arcslim.tasks.grid import Grid
+from arcslim.tasks.task import Task
+
+PREFILL = "<think>\n"
+
+_FORMAT = {
+    "compact": "one line for each row, its cells as digits without spaces",
+    "spaced": "one line for each row, its cells as digits with a space between",
+}
+_EXAMPLE_GRID = Grid([[7, 0, 7], [0, 7, 0]])
+
+
+class ChatTokenizer(Protocol):
+    """What is used of a transformers tokenizer."""
+
+    def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any: ...
+
+    def __call__(self, text: str, *, add_special_tokens: bool) -> Any: ...
+
+
+class Renderer:
+    """Renders prompts for one tokenizer and one ``PromptSection``."""
+
+    def __init__(self, tokenizer: ChatTokenizer, section: PromptSection) -> None:
+        self._tokenizer = tokenizer
+        self._section = section
+
+    def render(self, task: Task, prompt_id: str) -> Prompt:
+        """The prompt that asks for the output of the task's first test pair.
+
+        ``token_ids`` are those of ``text`` as it stands: templates write their own special tokens.
+        """
+        if self._section.style == "base":
+            messages = [{"role": "user", "content": base_text(task, self._section.grid)}]
+            text = messages[0]["content"]
+        else:
+            messages = [{"role": "user", "content": chat_text(task, self._section.grid)}]
+            text = self._with_template(messages)
+        token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return Prompt(prompt_id, task.task_id, tuple(messages), text, PREFILL, tuple(token_ids))
+
+    def _with_template(self, messages: list[dict[str, str]]) -> str:
+        text = str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        # R1's template opens the thinking itself, Qwen's does not: either way there is exactly one opener
+        opened = text.rstrip()
+        if opened.endswith("<think>"):
+            return opened + "\n"
+        return text + PREFILL
+
+
+def chat_text(task: Task, style: GridFormat) -> str:
+    """The user's message of the style ``chat``."""
+    return (
+        "One rule turns each input grid into its output grid. Find the rule and apply it to the test input.\n"
+        "First think inside <think> </think>. Then give the output grid inside <answer> </answer>, "
+        f"{_FORMAT[style]}.\n\n{_examples(task, style)}"
+        f"Test input:\n{grid_to_text(task.test[0].input, style)}\n"
+    )
+
+
+def base_text(task: Task, style: GridFormat) -> str:
+    """The whole prompt of the style ``base``, for models that know no chat template."""
+    return (
+        "This is a conversation of a User and an Assistant. The User poses a puzzle. The Assistant reasons about it "
+        "at length before it commits to anything: the reasoning stands inside <think> </think>, and the final answer "
+        "follows inside <answer> </answer>.\n\n"
+        "User: Each pair of grids below shows the same hidden pattern, which turns the input into the output. Work "
+        "out the pattern from the pairs, and show your work in <think> </think> tags. Then write the final answer in "
+        f"<answer> </answer> tags, {_FORMAT[style]}, like this:\n"
+        f"<answer>\n{grid_to_text(_EXAMPLE_GRID, style)}\n</answer>\n\n"
+        f"Training Examples\n\n{_examples(task, style, 'Example {}: Input', 'Example {}: Output')}"
+        f"Test Input:\n{grid_to_text(task.test[0].input, style)}\n\n"
+        f"What is Output for the Test Input?\n\nAssistant: Let me solve this step by step.\n{PREFILL}"
+    )
+
+
+def _examples(
+    task: Task, style: GridFormat, before: str = "Example {} input", after: str = "Example {} output"
+) -> str:
+    parts: Sequence[str] = [
+        f"{before.format(number)}:\n{grid_to_text(pair.input, style)}\n"
+        f"{after.format(number)}:\n{_known(pair.output, style)}\n\n"
+        for number, pair in enumerate(task.train, 1)
+    ]
+    return "".join(parts)
+
+
+def _known(grid: Grid | None, style: GridFormat) -> str:
+    if grid is None:
+        raise ValueError("an example pair without an output")  # the parsers of tasks/ let none through
+    return grid_to_text(grid, style)
+
+
+def answer_text(thinking: str, answer: Grid, style: GridFormat) -> str:
+    """The completion that a prompt asks for: what honest thinking and a right answer look like after the prefill."""
+    return f"{thinking}\n</think>\n\n<answer>\n{grid_to_text(answer, style)}\n</answer>"
