@@ -30,12 +30,18 @@ class ModelSection(Section):
     revision: str | None = Field(None, description="a hub branch, tag or commit")
     load_in_4bit: bool = Field(True, description="NF4 base weights: 0.52 instead of 2 bytes a parameter")
     max_seq_length: Positive = Field(8192, description="context: prompt and completion must fit in it together")
-    full_finetuning: bool = Field(False, description="train all weights; needs 16-bit weights and about 16 B a parameter")
+    full_finetuning: bool = Field(
+        False, description="train all weights; needs 16-bit weights and about 16 B a parameter"
+    )
     use_gradient_checkpointing: Literal["unsloth", "true", "false"] = Field(
         "unsloth", description="`unsloth` also moves activations to host RAM: least memory, a little slower"
     )
-    fast_inference: bool = Field(False, description="roll out with vLLM (extra `vllm`): faster, holds memory of its own")
-    standby: bool = Field(False, description="vLLM sleeps while training: lets it have the same memory (needs fast_inference)")
+    fast_inference: bool = Field(
+        False, description="roll out with vLLM (extra `vllm`): faster, holds memory of its own"
+    )
+    standby: bool = Field(
+        False, description="vLLM sleeps while training: lets it have the same memory (needs fast_inference)"
+    )
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = Field(0.6, description="vLLM's share of the card")
     trust_remote_code: bool = Field(False, description="run Python code that comes with a model: only if you read it")
 
@@ -46,7 +52,9 @@ class LoraSection(Section):
     r: Positive = Field(16, description="rank: memory and time grow with it; RL needs little")
     lora_alpha: Positive = 32
     lora_dropout: Share = 0.0
-    target_modules: tuple[str, ...] = Field(LORA_TARGETS, min_length=1, description="all linear layers; attention-only does worse")
+    target_modules: tuple[str, ...] = Field(
+        LORA_TARGETS, min_length=1, description="all linear layers; attention-only does worse"
+    )
     use_rslora: bool = False
     use_dora: bool = Field(False, description="cannot be served by vLLM")
 
@@ -54,15 +62,27 @@ class LoraSection(Section):
 class DataSection(Section):
     """Where tasks come from, and what is held out."""
 
-    sources: tuple[str, ...] = Field(("rearc",), min_length=1, description="specs, each with an optional weight: `rearc`, `rearc:ID,ID=0.5`, `arc1:train`, a JSON file or folder")
+    sources: tuple[str, ...] = Field(
+        ("rearc",),
+        min_length=1,
+        description="specs with an optional weight: `rearc`, `rearc:ID,ID=0.5`, `arc1:train`, a JSON file, a folder",
+    )
     tasks: Positive = Field(4000, description="how many training tasks to draw from the sources")
-    pairs: Annotated[int, Field(ge=1, le=10)] = Field(4, description="example pairs of a generated task; one test pair more")
+    pairs: Annotated[int, Field(ge=1, le=10)] = Field(
+        4, description="example pairs of a generated task; one test pair more"
+    )
     difficulty_min: Share = Field(0.0, description="RE-ARC's lower difficulty bound")
     difficulty_max: Share = Field(0.2, description="RE-ARC's upper difficulty bound: sizes and clutter grow with it")
-    min_side: Annotated[int, Field(ge=1, le=30)] = Field(3, description="generated instances with a shorter side are passed over")
-    max_side: Annotated[int, Field(ge=1, le=30)] = Field(30, description="generated instances with a longer side are passed over")
+    min_side: Annotated[int, Field(ge=1, le=30)] = Field(
+        3, description="generated instances with a shorter side are passed over"
+    )
+    max_side: Annotated[int, Field(ge=1, le=30)] = Field(
+        30, description="generated instances with a longer side are passed over"
+    )
     allow_identity: bool = Field(False, description="keep generated instances whose output equals the input")
-    attempts: Positive = Field(200, description="how often a generator may be asked again for one task before it is given up")
+    attempts: Positive = Field(
+        200, description="how often a generator may be asked again for one task before it is given up"
+    )
     holdout_select: Count = Field(100, description="tasks held out to choose the best checkpoint on")
     holdout_test: Count = Field(0, description="tasks held out for the final figures")
     holdout_families: tuple[str, ...] = Field((), description="RE-ARC generators never trained on: tested apart")
@@ -72,8 +92,12 @@ class DataSection(Section):
 class PromptSection(Section):
     """How a task becomes text."""
 
-    style: Literal["chat", "base"] = Field("chat", description="`chat`: the model's template; `base`: a written conversation, for base models")
-    grid: Literal["compact", "spaced"] = Field("compact", description="`777`, or `7 7 7` at about twice the tokens on Qwen")
+    style: Literal["chat", "base"] = Field(
+        "chat", description="`chat`: the model's template; `base`: a written conversation, for base models"
+    )
+    grid: Literal["compact", "spaced"] = Field(
+        "compact", description="`777`, or `7 7 7` at about twice the tokens on Qwen"
+    )
     max_tokens: Positive = Field(8192, description="longer prompts are left out, counted and reported")
 
 
@@ -81,7 +105,9 @@ class GridRewardSection(Section):
     """1.0 right, 0.1 the size is right, 0.01 well-formed, 0 otherwise."""
 
     weight: Annotated[float, Field(ge=0)] = 1.0
-    variant: Literal["graded", "format"] = Field("graded", description="`format`: 1.0 right, 0.1 for any well-formed grid, for comparison only")
+    variant: Literal["graded", "format"] = Field(
+        "graded", description="`format`: 1.0 right, 0.1 for any well-formed grid, for comparison only"
+    )
 
 
 class MinThinkingSection(Section):
@@ -89,9 +115,16 @@ class MinThinkingSection(Section):
 
     mode: Literal["none", "bonus", "gate", "floor"] = "floor"
     weight: Annotated[float, Field(ge=0)] = Field(1.0, description="scales the part of the reward")
-    min_tokens: Count = Field(0, description="L, in tokens; 0: half the median thinking of the starting policy's solved rollouts, measured once")
-    bonus: Annotated[float, Field(ge=0, le=0.5)] = Field(0.1, description="mode `bonus`: what full thinking adds; under the 0.9 that a right answer is worth")
-    gate_min: Share = Field(0.5, description="mode `gate`: the share of its pay that a right answer without thinking keeps")
+    min_tokens: Count = Field(
+        0,
+        description="L, in tokens; 0: half the median thinking of the starting policy's solved rollouts, measured once",
+    )
+    bonus: Annotated[float, Field(ge=0, le=0.5)] = Field(
+        0.1, description="mode `bonus`: what full thinking adds; under the 0.9 that a right answer is worth"
+    )
+    gate_min: Share = Field(
+        0.5, description="mode `gate`: the share of its pay that a right answer without thinking keeps"
+    )
     price: Annotated[float, Field(ge=0, le=0.4)] = Field(0.1, description="mode `floor`: the price to start with")
     price_max: Annotated[float, Field(ge=0, le=0.4)] = Field(0.4, description="mode `floor`: the price's ceiling")
     price_step: Annotated[float, Field(ge=0)] = Field(0.05, description="mode `floor`: how fast the price moves")
@@ -109,34 +142,53 @@ class RewardSection(Section):
 class GrpoSection(Section):
     """GRPO's own knobs: TRL's names."""
 
-    num_generations: Annotated[int, Field(ge=2)] = Field(16, description="completions a prompt: match it to the pass rate (8-16 at 12%, 64 at 2%)")
+    num_generations: Annotated[int, Field(ge=2)] = Field(
+        16, description="completions a prompt: match it to the pass rate (8-16 at 12%, 64 at 2%)"
+    )
     steps_per_generation: Positive = Field(8, description="optimisation micro-steps for one rollout")
     num_iterations: Positive = Field(1, description="how often each rollout is gone through")
     loss_type: Literal["dapo", "grpo", "bnpo", "dr_grpo"] = "dapo"
     importance_sampling_level: Literal["token", "sequence"] = "token"
-    beta: Annotated[float, Field(ge=0)] = Field(0.0, description="weight of the KL to the starting policy; 0 saves a forward pass")
+    beta: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="weight of the KL to the starting policy; 0 saves a forward pass"
+    )
     epsilon: Annotated[float, Field(gt=0)] = 0.2
     epsilon_high: Annotated[float, Field(gt=0)] | None = 0.28
-    delta: Annotated[float, Field(gt=1)] | None = Field(3.0, description="bounds the ratio where the advantage is negative")
-    scale_rewards: Literal["none", "group", "batch"] = Field("none", description="`group` blows format up to the size of correctness where nothing is solved")
+    delta: Annotated[float, Field(gt=1)] | None = Field(
+        3.0, description="bounds the ratio where the advantage is negative"
+    )
+    scale_rewards: Literal["none", "group", "batch"] = Field(
+        "none", description="`group` blows format up to the size of correctness where nothing is solved"
+    )
     mask_truncated_completions: bool = Field(False, description="masked runaways never learn to stop")
     entropy_coef: Annotated[float, Field(ge=0, le=0.005)] = Field(0.0, description="entropy bonus to start with")
-    longest_first: bool = Field(False, description="step 0 takes the longest prompts, so that running out of memory happens now, not in an hour")
+    longest_first: bool = Field(
+        False, description="step 0 takes the longest prompts, so that running out of memory happens now, not in an hour"
+    )
 
 
 class OptimSection(Section):
     """The optimizer and the batch: transformers' names."""
 
-    optim: str = Field("paged_adamw_8bit", description="2 B a parameter of state, paged to host RAM when short; `adamw_8bit` if resuming gives trouble")
+    optim: str = Field(
+        "paged_adamw_8bit",
+        description="2 B a parameter of state, paged to host RAM when short; `adamw_8bit` if resuming gives trouble",
+    )
     learning_rate: Annotated[float, Field(gt=0, lt=1)] = 1e-5
-    lr_scheduler_type: Literal["constant", "constant_with_warmup", "linear", "cosine", "cosine_with_min_lr"] = "constant_with_warmup"
+    lr_scheduler_type: Literal["constant", "constant_with_warmup", "linear", "cosine", "cosine_with_min_lr"] = (
+        "constant_with_warmup"
+    )
     lr_min_ratio: Share = Field(0.1, description="floor of `cosine_with_min_lr`, as a share of the peak")
-    warmup_steps: Annotated[float, Field(ge=0)] = Field(10, description="below 1 a share of all steps, else a number of steps")
+    warmup_steps: Annotated[float, Field(ge=0)] = Field(
+        10, description="below 1 a share of all steps, else a number of steps"
+    )
     adam_beta1: Share = 0.9
     adam_beta2: Share = Field(0.99, description="runs are shorter than 0.999's memory")
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     max_grad_norm: Annotated[float, Field(gt=0)] = Field(0.5, description="a rare solved group spikes")
-    per_device_train_batch_size: Positive = Field(16, description="completions in one forward and backward: the update's peak memory grows with it")
+    per_device_train_batch_size: Positive = Field(
+        16, description="completions in one forward and backward: the update's peak memory grows with it"
+    )
     gradient_accumulation_steps: Positive = Field(4, description="micro-steps an optimizer step: costs time, no memory")
 
 
@@ -149,6 +201,9 @@ class GenerationSection(Section):
     top_k: Count = Field(0, description="0: off")
     min_p: Share | None = None
     repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
+    rollout_batch: Positive = Field(
+        16, description="completions generated at once in a rollout: the KV cache holds this many rows; costs time only"
+    )
 
 
 class WatchSection(Section):
@@ -163,10 +218,14 @@ class WatchSection(Section):
     repetition_rate: Share = Field(0.5, description="share of repeated 4-grams in a completion, mean")
     spread: Watch = "warn"
     no_spread_rate: Share = Field(0.9, description="groups in which every reward is the same")
-    correct_spread_rate: Share = Field(0.3, description="warned of at the start, when fewer groups differ in correctness")
+    correct_spread_rate: Share = Field(
+        0.3, description="warned of at the start, when fewer groups differ in correctness"
+    )
     entropy: Watch = "warn"
     entropy_share: Share = Field(0.5, description="of the first rollouts' entropy")
-    entropy_coef_max: Annotated[float, Field(ge=0, le=0.005)] = Field(0.005, description="how far the watch may raise grpo.entropy_coef when entropy falls under its share")
+    entropy_coef_max: Annotated[float, Field(ge=0, le=0.005)] = Field(
+        0.005, description="how far the watch may raise grpo.entropy_coef when entropy falls under its share"
+    )
 
 
 class RunSection(Section):
@@ -183,7 +242,9 @@ class RunSection(Section):
     test_samples: Positive = Field(8, description="completions a task of the final test: pass@1 and pass@k")
     early_stop: Count = Field(0, description="stop after so many evaluations without a new best; 0: never")
     max_hours: Annotated[float, Field(gt=0)] | None = Field(None, description="stops in time with everything saved")
-    price_per_hour: Annotated[float, Field(ge=0)] | None = Field(None, description="what the machine costs: the console shows the projected bill")
+    price_per_hour: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="what the machine costs: the console shows the projected bill"
+    )
     report_to: tuple[Literal["wandb", "trackio", "tensorboard"], ...] = ()
     sample_every: Positive = Field(1, description="rollouts between writes of samples.jsonl")
 
