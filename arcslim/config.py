@@ -6,9 +6,9 @@ Names are the field's terms: TRL's, PEFT's and transformers' where they have one
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 Watch = Literal["stop", "warn", "ignore"]
@@ -122,13 +122,27 @@ class MinThinkingSection(Section):
     bonus: Annotated[float, Field(ge=0, le=0.5)] = Field(
         0.1, description="mode `bonus`: what full thinking adds; under the 0.9 that a right answer is worth"
     )
-    gate_min: Share = Field(
-        0.5, description="mode `gate`: the share of its pay that a right answer without thinking keeps"
+    gate_min: Annotated[float, Field(ge=0.2, le=1)] = Field(
+        0.5,
+        description="mode `gate`: the share of its pay that a right answer without thinking keeps; over the 0.1 of a "
+        "wrong answer",
     )
     price: Annotated[float, Field(ge=0, le=0.4)] = Field(0.1, description="mode `floor`: the price to start with")
     price_max: Annotated[float, Field(ge=0, le=0.4)] = Field(0.4, description="mode `floor`: the price's ceiling")
     price_step: Annotated[float, Field(ge=0)] = Field(0.05, description="mode `floor`: how fast the price moves")
     target_shortfall: Share = Field(0.05, description="mode `floor`: the mean shortfall at which the price rests")
+
+    @property
+    def span(self) -> float:
+        """The most by which the part, weight included, can set two rollouts apart."""
+        spans = {"none": 0.0, "bonus": self.bonus, "gate": 1.0 - self.gate_min, "floor": self.price_max}
+        return self.weight * spans[self.mode]
+
+    @model_validator(mode="after")
+    def _price_under_its_ceiling(self) -> Self:
+        if self.mode == "floor" and self.price > self.price_max:
+            raise ValueError(f"price {self.price} is over price_max {self.price_max}: lower the one or raise the other")
+        return self
 
 
 class RewardSection(Section):
@@ -137,6 +151,19 @@ class RewardSection(Section):
     grid: GridRewardSection = GridRewardSection()
     min_thinking: MinThinkingSection = MinThinkingSection()
     extra: tuple[str, ...] = Field((), description="own rewards: `package.module:Name` or `package.module:Name=0.5`")
+
+    @model_validator(mode="after")
+    def _right_beats_long(self) -> Self:
+        """A right answer is worth 0.9 of the grid's weight more than a wrong one: thinking may move 0.8 of it."""
+        allowed = 0.8 * self.grid.weight
+        span = self.min_thinking.span
+        if span > allowed * (1 + 1e-9):
+            raise ValueError(
+                f"min_thinking (mode {self.min_thinking.mode}) could move the reward by {span:.3g}, and with grid.weight "
+                f"{self.grid.weight:g} at most {allowed:.3g} is allowed, or a long wrong answer could beat a short "
+                "right one: lower min_thinking.weight, raise grid.weight, or set min_thinking.mode to none"
+            )
+        return self
 
 
 class GrpoSection(Section):
