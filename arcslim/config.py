@@ -86,6 +86,7 @@ class DataSection(Section):
     holdout_select: Count = Field(100, description="tasks held out to choose the best checkpoint on")
     holdout_test: Count = Field(0, description="tasks held out for the final figures")
     holdout_families: tuple[str, ...] = Field((), description="RE-ARC generators never trained on: tested apart")
+    holdout_family_tasks: Count = Field(100, description="tasks of those generators, evenly over them")
     holdout_arc1: Count = Field(0, description="small ARC-1 tasks (that fit the prompt) tested apart at the end")
 
 
@@ -159,9 +160,10 @@ class RewardSection(Section):
         span = self.min_thinking.span
         if span > allowed * (1 + 1e-9):
             raise ValueError(
-                f"min_thinking (mode {self.min_thinking.mode}) could move the reward by {span:.3g}, and with grid.weight "
-                f"{self.grid.weight:g} at most {allowed:.3g} is allowed, or a long wrong answer could beat a short "
-                "right one: lower min_thinking.weight, raise grid.weight, or set min_thinking.mode to none"
+                f"min_thinking (mode {self.min_thinking.mode}) could move the reward by {span:.3g}, "
+                f"and with grid.weight {self.grid.weight:g} at most {allowed:.3g} is allowed, "
+                "or a long wrong answer could beat a short right one: "
+                "lower min_thinking.weight, raise grid.weight, or set min_thinking.mode to none"
             )
         return self
 
