@@ -29,7 +29,7 @@ class ModelSection(Section):
     name: str = Field("tiny", description="a hub id, a model or adapter folder, a run folder, or `tiny` (embedded)")
     revision: str | None = Field(None, description="a hub branch, tag or commit")
     load_in_4bit: bool = Field(True, description="NF4 base weights: 0.52 instead of 2 bytes a parameter")
-    max_seq_length: Positive = Field(8192, description="context: prompt and completion must fit in it together")
+    max_seq_length: Positive = Field(10240, description="context: prompt and completion must fit in it together")
     full_finetuning: bool = Field(
         False, description="train all weights; needs 16-bit weights and about 16 B a parameter"
     )

@@ -1,0 +1,127 @@
+"""Source specs: the short texts that say where tasks come from.
+
+``rearc``, ``rearc:ID,ID``, ``arc1``, ``arc1:train``, ``arc1:eval``, or the path of an ARC JSON file, of a folder of
+them, or of a Kaggle challenges file. Each may end in ``=WEIGHT``. A spec is only read here; ``sources.py`` opens it.
+
+A new kind of source is one entry in ``KINDS`` here and one in ``sources.OPENERS``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from arcslim.errors import InputError
+
+ARC1_SPLITS = ("train", "eval")
+PATH = "path"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A source as asked for. ``argument`` is what follows the kind's colon, or the path; empty where nothing does."""
+
+    kind: str
+    argument: str
+    weight: float
+
+    @property
+    def name(self) -> str:
+        """The spec without its weight: the name that counts and messages use."""
+        if self.kind == PATH:
+            return self.argument
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of source that has a name of its own.
+
+    ``check`` takes what follows the colon (empty where nothing does), and returns it in its plain form or raises
+    ``InputError``.
+    """
+
+    form: str
+    about: str
+    check: Callable[[str], str]
+
+
+def parse_spec(text: str) -> Spec:
+    """Read one spec.
+
+    Raises:
+        InputError: for an unknown kind (with the nearest known one and the list of forms), a bad argument, or a
+            weight that is not a number above 0.
+    """
+    body, weight = _split_weight(text.strip())
+    if not body:
+        raise InputError(f"an empty data source: {text!r}", _known_forms())
+    word, colon, argument = body.partition(":")
+    kind = KINDS.get(word)
+    if kind is not None:
+        if colon and not argument.strip():
+            raise InputError(f"data source {text!r}: nothing follows the colon", f"known form: {kind.form}")
+        return Spec(word, kind.check(argument), weight)
+    if _looks_like_a_path(body):
+        return Spec(PATH, body, weight)
+    nearest = difflib.get_close_matches(word, KINDS, n=1, cutoff=0.5)
+    guess = f"did you mean {nearest[0]!r}? " if nearest else ""
+    raise InputError(f"unknown data source {text!r}", guess + _known_forms())
+
+
+def _split_weight(text: str) -> tuple[str, float]:
+    """Cut ``=WEIGHT`` off. A path that exists with the ``=`` in its name is taken as it stands."""
+    body, equals, tail = text.rpartition("=")
+    if not equals or os.path.lexists(os.path.expanduser(text)):
+        return text, 1.0
+    try:
+        weight = float(tail)
+    except ValueError:
+        if "/" in tail or tail.endswith(".json"):
+            return text, 1.0
+        raise InputError(f"data source {text!r}: the weight {tail!r} is not a number", "write it as SPEC=0.5") from None
+    if not math.isfinite(weight) or weight <= 0:
+        raise InputError(
+            f"data source {text!r}: a weight is a number above 0, not {tail}", "leave the source out instead"
+        )
+    return body, weight
+
+
+def _looks_like_a_path(body: str) -> bool:
+    if "\0" in body:
+        return False
+    return body.endswith(".json") or "/" in body or os.sep in body or body in (".", "..", "~") or Path(body).exists()
+
+
+def _check_families(argument: str) -> str:
+    ids = [part.strip() for part in argument.split(",")] if argument else []
+    if not all(ids):
+        raise InputError(f"rearc:{argument}: an empty generator id", "write rearc:ID,ID")
+    repeated = sorted({name for name in ids if ids.count(name) > 1})
+    if repeated:
+        raise InputError(f"rearc:{argument}: {', '.join(repeated)} stands there more than once")
+    return ",".join(ids)
+
+
+def _check_arc1(argument: str) -> str:
+    if argument and argument not in ARC1_SPLITS:
+        nearest = difflib.get_close_matches(argument, ARC1_SPLITS, n=1, cutoff=0.4)
+        guess = f"did you mean arc1:{nearest[0]}? " if nearest else ""
+        raise InputError(f"ARC-1 has no part {argument!r}", f"{guess}known: arc1, arc1:train, arc1:eval")
+    return argument
+
+
+KINDS: dict[str, Kind] = {
+    "rearc": Kind("rearc[:ID,ID...]", "RE-ARC's generators, all or those named", _check_families),
+    "arc1": Kind("arc1[:train|:eval]", "ARC-AGI-1's public tasks", _check_arc1),
+}
+
+
+def _known_forms() -> str:
+    lines = [f"{kind.form}: {kind.about}" for kind in KINDS.values()]
+    lines.append("PATH: an ARC JSON file, a folder of them, or a Kaggle challenges file")
+    return "known forms, each with an optional =WEIGHT:\n    " + "\n    ".join(lines)
