@@ -1,0 +1,264 @@
+"""Checks over several knobs: what cannot work is refused before anything loads, what is doubtful is warned of.
+
+A check is a line: is it so, which knobs say so, what is wrong, what to do. The geometry's arithmetic follows TRL 1.15
+(``GRPOConfig.__post_init__``, ``GRPOTrainer._prepare_inputs``): a rollout is ``per_device_train_batch_size x
+steps_per_generation`` completions a process, gone through ``num_iterations`` times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from arcslim.config import Config, ModelSection
+from arcslim.errors import Problem
+
+
+class _Findings:
+    def __init__(self, origins: Mapping[str, str]) -> None:
+        self.origins = origins
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+
+    def _problem(self, keys: tuple[str, ...], what: str, hint: str) -> Problem:
+        # Where a knob has its default there is no place to point at; the message names it all the same.
+        places = dict.fromkeys(self.origins[key] for key in keys if self.origins[key] != "default")
+        return Problem(", ".join(places) or "defaults", what, hint)
+
+    def refuse(self, wrong: bool, keys: tuple[str, ...], what: str, hint: str) -> None:
+        if wrong:
+            self.problems.append(self._problem(keys, what, hint))
+
+    def warn(self, doubtful: bool, keys: tuple[str, ...], what: str, hint: str) -> None:
+        if doubtful:
+            self.warnings.append(self._problem(keys, what, hint))
+
+
+def check(config: Config, origins: Mapping[str, str]) -> tuple[list[Problem], list[Problem]]:
+    """All refusals and all warnings of a configuration whose single values are valid."""
+    found = _Findings(origins)
+    _check_geometry(config, found)
+    _check_lengths(config, found)
+    _check_model(config, found)
+    _check_data(config, found)
+    _check_rewards(config, found)
+    _warn_sampling(config, found)
+    _warn_optimisation(config, found)
+    return found.problems, found.warnings
+
+
+def _check_geometry(config: Config, found: _Findings) -> None:
+    batch, accumulation = config.optim.per_device_train_batch_size, config.optim.gradient_accumulation_steps
+    steps, generations, passes = (
+        config.grpo.steps_per_generation,
+        config.grpo.num_generations,
+        config.grpo.num_iterations,
+    )
+    rows = batch * steps
+    fitting = math.lcm(batch, generations) // batch
+    found.refuse(
+        rows % generations != 0,
+        ("optim.per_device_train_batch_size", "grpo.steps_per_generation", "grpo.num_generations"),
+        f"a rollout of {batch} x {steps} = {rows} completions does not divide into groups of {generations} "
+        "(optim.per_device_train_batch_size x grpo.steps_per_generation by grpo.num_generations)",
+        f"make grpo.steps_per_generation a multiple of {fitting}, or grpo.num_generations a divisor of {rows}",
+    )
+    micro_steps = steps * passes
+    unit = micro_steps // math.gcd(micro_steps, accumulation)
+    save = config.run.save_steps
+    found.refuse(
+        save % unit != 0,
+        ("run.save_steps", "grpo.steps_per_generation", "grpo.num_iterations", "optim.gradient_accumulation_steps"),
+        f"run.save_steps = {save} cuts a rollout in two: a rollout lasts {micro_steps} micro-steps, an optimizer step "
+        f"{accumulation}, and a run resumed inside a rollout would not go on as it was",
+        f"make run.save_steps a multiple of {unit}, as {max(unit, round(save / unit) * unit)}",
+    )
+    found.warn(
+        micro_steps % accumulation != 0 and accumulation % micro_steps != 0,
+        ("optim.gradient_accumulation_steps", "grpo.steps_per_generation", "grpo.num_iterations"),
+        f"an optimizer step of {accumulation} micro-steps reaches over the end of a rollout of {micro_steps}",
+        "let one divide the other, so that each update is of whole rollouts",
+    )
+
+
+def _check_lengths(config: Config, found: _Findings) -> None:
+    prompt, completion = config.prompt.max_tokens, config.generation.max_completion_length
+    context = config.model.max_seq_length
+    found.refuse(
+        prompt + completion > context,
+        ("prompt.max_tokens", "generation.max_completion_length", "model.max_seq_length"),
+        f"the longest prompt and completion do not fit the context: prompt.max_tokens {prompt} + "
+        f"generation.max_completion_length {completion} = {prompt + completion} > model.max_seq_length {context}",
+        f"lower one of the two, or raise model.max_seq_length to {prompt + completion}",
+    )
+
+
+def _check_model(config: Config, found: _Findings) -> None:
+    model, lora = config.model, config.lora
+    found.refuse(
+        lora.use_dora and model.fast_inference,
+        ("lora.use_dora", "model.fast_inference"),
+        "vLLM cannot serve DoRA adapters (lora.use_dora with model.fast_inference)",
+        "turn one of them off; lora.use_rslora works with vLLM",
+    )
+    found.refuse(
+        model.load_in_4bit and model.full_finetuning,
+        ("model.load_in_4bit", "model.full_finetuning"),
+        "4-bit weights cannot be trained themselves (model.load_in_4bit with model.full_finetuning)",
+        "set model.load_in_4bit=false for all weights in 16 bits, or model.full_finetuning=false for an adapter",
+    )
+    found.refuse(
+        model.standby and not model.fast_inference,
+        ("model.standby", "model.fast_inference"),
+        "model.standby is about vLLM's memory, and vLLM is off",
+        "set model.fast_inference=true (extra `vllm`), or leave model.standby out",
+    )
+    found.warn(
+        not model.fast_inference and model.gpu_memory_utilization != ModelSection().gpu_memory_utilization,
+        ("model.gpu_memory_utilization",),
+        "model.gpu_memory_utilization has no effect without model.fast_inference",
+        "leave it out, or turn vLLM on",
+    )
+    found.warn(
+        lora.use_dora,
+        ("lora.use_dora",),
+        "DoRA norms every adapted layer at each forward: slower, and Unsloth's fused kernels are off",
+        "plain LoRA with lora.use_rslora=true costs nothing",
+    )
+    found.warn(
+        lora.lora_dropout > 0,
+        ("lora.lora_dropout",),
+        "dropout makes the ratio of new to old log-probabilities noisy, and turns Unsloth's fused kernels off",
+        "set lora.lora_dropout=0",
+    )
+    found.warn(
+        model.trust_remote_code,
+        ("model.trust_remote_code",),
+        "Python code that comes with the model will run on this machine",
+        "only if you have read it; pin what you read with model.revision",
+    )
+
+
+def _check_data(config: Config, found: _Findings) -> None:
+    data = config.data
+    found.refuse(
+        data.min_side > data.max_side,
+        ("data.min_side", "data.max_side"),
+        f"data.min_side {data.min_side} is over data.max_side {data.max_side}: no grid could pass",
+        "swap or widen them",
+    )
+    found.refuse(
+        data.difficulty_min > data.difficulty_max,
+        ("data.difficulty_min", "data.difficulty_max"),
+        f"data.difficulty_min {data.difficulty_min} is over data.difficulty_max {data.difficulty_max}",
+        "swap or widen them",
+    )
+    found.refuse(
+        data.holdout_select == 0 and config.run.early_stop > 0,
+        ("data.holdout_select", "run.early_stop"),
+        "run.early_stop needs held-out tasks to see whether the policy still gets better, and data.holdout_select is 0",
+        "set data.holdout_select, or run.early_stop=0",
+    )
+    found.warn(
+        data.holdout_select == 0,
+        ("data.holdout_select",),
+        "without held-out tasks no best checkpoint is chosen, and the best often comes early",
+        "set data.holdout_select=100",
+    )
+    found.warn(
+        data.allow_identity,
+        ("data.allow_identity",),
+        "tasks whose output is the input pay for copying without thought",
+        "set data.allow_identity=false",
+    )
+
+
+def _check_rewards(config: Config, found: _Findings) -> None:
+    thinking = config.reward.min_thinking
+    found.refuse(
+        thinking.mode != "none" and thinking.min_tokens >= config.generation.max_completion_length,
+        ("reward.min_thinking.min_tokens", "generation.max_completion_length"),
+        f"reward.min_thinking.min_tokens {thinking.min_tokens} leaves no room for an answer within "
+        f"generation.max_completion_length {config.generation.max_completion_length}",
+        "lower the first or raise the second",
+    )
+    found.refuse(
+        thinking.mode == "floor" and thinking.price > thinking.price_max,
+        ("reward.min_thinking.price", "reward.min_thinking.price_max"),
+        f"reward.min_thinking.price {thinking.price} starts over its ceiling price_max {thinking.price_max}",
+        "lower the price or raise the ceiling",
+    )
+    found.warn(
+        config.reward.grid.variant == "format",
+        ("reward.grid.variant",),
+        "reward.grid.variant = format pays 0.1 for any well-formed grid, even one digit: thinking collapses",
+        "for comparison only; otherwise graded",
+    )
+    found.warn(
+        config.grpo.scale_rewards != "none",
+        ("grpo.scale_rewards",),
+        f"grpo.scale_rewards = {config.grpo.scale_rewards} divides by the spread: where nothing is solved, format and "
+        "length grow to the size of correctness",
+        "none keeps a right answer worth what it is worth",
+    )
+
+
+def _warn_sampling(config: Config, found: _Findings) -> None:
+    sampling = config.generation
+    cut = [
+        name
+        for name, on in (
+            ("top_p", sampling.top_p < 1),
+            ("top_k", sampling.top_k > 0),
+            ("min_p", bool(sampling.min_p)),
+            ("repetition_penalty", sampling.repetition_penalty != 1),
+        )
+        if on
+    ]
+    found.warn(
+        bool(cut),
+        tuple(f"generation.{name}" for name in cut),
+        f"{', '.join(cut)} sample from another distribution than the one whose log-probabilities are trained: a bias",
+        "leave the tail whole: top_p 1, top_k 0, no min_p, repetition_penalty 1",
+    )
+    found.warn(
+        sampling.temperature != 1,
+        ("generation.temperature",),
+        f"at temperature {sampling.temperature} the policy trained is not the one that answers at temperature 1",
+        "set generation.temperature=1",
+    )
+    found.warn(
+        config.grpo.mask_truncated_completions,
+        ("grpo.mask_truncated_completions",),
+        "completions that ran into the limit are masked, so runaways never learn to stop",
+        "set grpo.mask_truncated_completions=false",
+    )
+
+
+def _warn_optimisation(config: Config, found: _Findings) -> None:
+    grpo, optim, run = config.grpo, config.optim, config.run
+    found.warn(
+        grpo.epsilon_high is not None and grpo.epsilon_high < grpo.epsilon,
+        ("grpo.epsilon_high", "grpo.epsilon"),
+        f"grpo.epsilon_high {grpo.epsilon_high} is under grpo.epsilon {grpo.epsilon}: rises are cut before falls",
+        "clip-higher is 0.2 and 0.28",
+    )
+    found.warn(
+        optim.learning_rate >= 5e-4,
+        ("optim.learning_rate",),
+        f"optim.learning_rate {optim.learning_rate} is high for reinforcement learning: 1e-3 collapses a tiny model "
+        "in 60 steps",
+        "1e-5 for a 7B adapter, 2e-4 for `tiny`",
+    )
+    found.warn(
+        optim.warmup_steps >= run.max_steps,
+        ("optim.warmup_steps", "run.max_steps"),
+        f"the warm-up of {optim.warmup_steps:g} steps is not over when the run ends at {run.max_steps}",
+        "lower optim.warmup_steps, or train longer",
+    )
+    found.warn(
+        grpo.beta > 0 and config.model.full_finetuning,
+        ("grpo.beta", "model.full_finetuning"),
+        "with all weights trained, grpo.beta > 0 keeps a second whole model as the reference",
+        "an adapter needs none; or set grpo.beta=0",
+    )

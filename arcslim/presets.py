@@ -1,0 +1,294 @@
+"""Presets are TOML files; a value is resolved field default < preset < ``--set section.key=value`` < named flag.
+
+A resolved configuration is written back as a preset (``to_toml``) that resolves to the same configuration.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from pydantic import ValidationError
+
+from arcslim.checks import check
+from arcslim.config import Config
+from arcslim.errors import ConfigError, InputError, Problem
+from arcslim.fields import FIELDS, NONE, SECTIONS, in_words, nullable, suggest, takes_list, takes_text, value_of
+from arcslim.tomllines import key_lines
+
+FLAGS: Mapping[str, str] = {
+    "model.name": "--model",
+    "data.sources": "--data",
+    "reward.extra": "--reward",
+    "run.max_steps": "--max-steps",
+    "run.dir": "--run-dir",
+    "run.seed": "--seed",
+}
+"""The named flags of the command line that stand for a knob."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A preset file. ``header`` is its leading comment, of which the first line says what it is."""
+
+    name: str
+    path: Path
+    text: str
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        lines = []
+        for line in self.text.splitlines():
+            if not line.startswith("#"):
+                break
+            lines.append(line[1:].removeprefix(" "))
+        return tuple(lines)
+
+    @property
+    def summary(self) -> str:
+        return self.header[0].removeprefix(f"{self.name}: ") if self.header else ""
+
+    def entry(self, label: str) -> str:
+        """What the header says after ``label:``, up to the next label or blank line, as one line; "" if nothing."""
+        words: list[str] = []
+        inside = False
+        for line in self.header:
+            if line.startswith(f"{label}:"):
+                inside, line = True, line.partition(":")[2]
+            elif inside and not line.startswith(" "):
+                break
+            if inside:
+                words += line.split()
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A configuration that is valid, where each value came from, and what is doubtful in it.
+
+    ``origins`` maps every dotted name to ``default``, ``FILE:LINE``, ``--set NAME`` or the flag.
+    """
+
+    config: Config
+    origins: Mapping[str, str]
+    warnings: tuple[Problem, ...] = ()
+    preset: str | None = None
+
+    def changed(self) -> list[tuple[str, Any, str]]:
+        """The knobs that are not left at their default: name, value, origin."""
+        return [(path, value_of(self.config, path), at) for path, at in self.origins.items() if at != "default"]
+
+
+@dataclass
+class _Layer:
+    """What one source says: values by dotted name, where each stands, and what could not be read."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def put(self, path: str, value: Any, place: str) -> None:
+        self.values[path] = None if value == NONE and nullable(path) else value
+        self.places[path] = place
+
+    def unknown(self, path: str, place: str) -> None:
+        near = suggest(path)
+        self.problems.append(Problem(place, f"there is no `{path}`", f"did you mean `{near}`?" if near else None))
+
+
+def presets_folder() -> Path:
+    """Where the shipped presets lie: inside the installed package, or at the root of a checkout."""
+    package = Path(__file__).parent
+    installed = package / "_presets"
+    return installed if installed.is_dir() else package.parent / "presets"
+
+
+def list_presets() -> list[Preset]:
+    """The shipped presets, found by listing their folder, by name."""
+    return [_read(path, path.stem) for path in sorted(presets_folder().glob("*.toml"))]
+
+
+def find_preset(name: str) -> Preset:
+    """The preset of that name, or the TOML file at that path. Raises InputError if there is none."""
+    if name.endswith(".toml") or "/" in name:
+        path = Path(name)
+        if not path.is_file():
+            raise InputError(f"there is no preset file {name}")
+        return _read(path, path.stem)
+    known = [path.stem for path in sorted(presets_folder().glob("*.toml"))]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise InputError(
+            f"there is no preset {name}", f"{hint}known: {', '.join(known)}; or give a path to a .toml file"
+        )
+    return _read(presets_folder() / f"{name}.toml", name)
+
+
+def _read(path: Path, name: str) -> Preset:
+    try:
+        return Preset(name, path, path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{_shown(path)} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except OSError as error:
+        raise InputError(f"{_shown(path)} cannot be read: {error.strerror}") from error
+
+
+def _shown(path: Path) -> str:
+    """A path as short as it can be said: from the working directory, or from the presets' folder."""
+    if path.parent == presets_folder():
+        return f"presets/{path.name}"
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def load_config(
+    preset: str | None = None, sets: Sequence[str] = (), flags: Mapping[str, object] | None = None
+) -> Resolved:
+    """Resolve default < preset < ``sets`` < ``flags`` (dotted name to value; None: not given).
+
+    ``preset`` is a name or a path to a TOML file. Raises ConfigError with every problem at once, each with its file
+    and line or its flag; InputError if there is no such preset.
+    """
+    found = find_preset(preset) if preset is not None else None
+    layers = [_preset_layer(found)] if found is not None else []
+    layers += [_set_layer(sets), _flag_layer(flags or {})]
+    return _resolve(layers, found.name if found is not None else None)
+
+
+def load_preset_text(text: str, place: str) -> Resolved:
+    """Resolve a preset's text alone; ``place`` is what its problems call it."""
+    return _resolve([_preset_layer(Preset(Path(place).stem, Path(place), text))], Path(place).stem)
+
+
+def _resolve(layers: Sequence[_Layer], preset: str | None) -> Resolved:
+    origins = dict.fromkeys(FIELDS, "default")
+    tree: dict[str, Any] = {}
+    for layer in layers:
+        for path, value in layer.values.items():
+            _plant(tree, path, value)
+            origins[path] = layer.places[path]
+    problems = [problem for layer in layers for problem in layer.problems]
+    warnings: list[Problem] = []
+    config = Config()
+    try:
+        # JSON in strict mode: a list may become a tuple, but the text "16" may not become a number.
+        config = Config.model_validate_json(json.dumps(tree, default=str), strict=True)
+    except ValidationError as error:
+        problems += [_type_problem(dict(detail), origins) for detail in error.errors()]
+    else:
+        refused, warnings = check(config, origins)
+        problems += refused
+    if problems:
+        raise ConfigError(problems)
+    return Resolved(config, origins, tuple(warnings), preset)
+
+
+def _plant(tree: dict[str, Any], path: str, value: Any) -> None:
+    *sections, name = path.split(".")
+    for section in sections:
+        tree = tree.setdefault(section, {})
+    tree[name] = value
+
+
+def _type_problem(error: Mapping[str, Any], origins: Mapping[str, str]) -> Problem:
+    location = [str(part) for part in error["loc"]]
+    path = next(known for length in range(len(location), 0, -1) if (known := ".".join(location[:length])) in FIELDS)
+    return Problem(origins[path], in_words(path, error))
+
+
+def _preset_layer(preset: Preset) -> _Layer:
+    layer = _Layer()
+    shown = _shown(preset.path)
+    try:
+        data = tomllib.loads(preset.text)
+    except tomllib.TOMLDecodeError as error:
+        layer.problems.append(Problem(shown, f"not valid TOML: {error}"))
+        return layer
+    lines = key_lines(preset.text)
+
+    def place(parts: tuple[str, ...]) -> str:
+        while parts not in lines:  # keys of an inline table stand on their parent's line
+            parts = parts[:-1]
+        return f"{shown}:{lines[parts]}"
+
+    def walk(table: Mapping[str, Any], above: tuple[str, ...]) -> None:
+        for name, value in table.items():
+            parts = (*above, name)
+            path = ".".join(parts)
+            if path in FIELDS:
+                layer.put(path, value, place(parts))
+            elif isinstance(value, dict) and (value or path in SECTIONS):
+                walk(value, parts)
+            elif path in SECTIONS:
+                layer.problems.append(_section_problem(path, place(parts)))
+            else:
+                layer.unknown(path, place(parts))
+
+    walk(data, ())
+    return layer
+
+
+def _section_problem(path: str, place: str) -> Problem:
+    first = next(known for known in FIELDS if known.startswith(f"{path}."))
+    return Problem(place, f"`{path}` is a section, not a knob", f"say which knob, as `{first}`")
+
+
+def _set_layer(sets: Sequence[str]) -> _Layer:
+    layer = _Layer()
+    for text in sets:
+        path, equals, raw = text.partition("=")
+        path, place = path.strip(), f"--set {path.strip()}"
+        if not equals or not path:
+            layer.problems.append(
+                Problem(f"--set {text}", "needs section.key=value", "as --set optim.learning_rate=1e-5")
+            )
+        elif path in SECTIONS:
+            layer.problems.append(_section_problem(path, place))
+        elif path not in FIELDS:
+            layer.unknown(path, place)
+        elif not raw.isprintable():
+            layer.problems.append(Problem(place, "the value holds characters that cannot be shown"))
+        else:
+            layer.put(path, _set_value(path, raw.strip()), place)
+    return layer
+
+
+def _set_value(path: str, raw: str) -> Any:
+    """The value that a ``--set`` means: TOML if it is a TOML value that the knob can take, else the text as it is."""
+    try:
+        parsed = tomllib.loads(f"value = {raw}")
+    except tomllib.TOMLDecodeError:
+        return raw
+    value = parsed["value"]
+    return raw if takes_text(path) and not isinstance(value, str) else value
+
+
+def _flag_layer(flags: Mapping[str, object]) -> _Layer:
+    layer = _Layer()
+    for path, value in flags.items():
+        if value is not None:
+            layer.put(path, list(value) if isinstance(value, tuple) else value, FLAGS.get(path, path))
+    return layer
+
+
+def to_toml(config: Config, origins: Mapping[str, str] | None = None) -> str:
+    """The configuration as a preset that resolves to it; with ``origins``, each value set by someone says by whom."""
+    blocks = []
+    for section in SECTIONS:
+        names = [path for path in FIELDS if path.rpartition(".")[0] == section]
+        lines = [_toml_line(config, path, (origins or {}).get(path, "default")) for path in names]
+        if lines:
+            blocks.append("\n".join([f"[{section}]", *lines]) + "\n")
+    return "\n".join(blocks)
+
+
+def _toml_line(config: Config, path: str, origin: str) -> str:
+    value = value_of(config, path)
+    text = tomlkit.item(NONE if value is None else list(value) if takes_list(path) else value).as_string()
+    return f"{path.rpartition('.')[2]} = {text}" + ("" if origin == "default" else f"  # {origin}")
