@@ -1,0 +1,181 @@
+"""Rolling out: prompts in, completions out, many rows at once, the same for the same seed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from arcslim.config import GenerationSection
+from arcslim.errors import InputError
+from arcslim.policy.load import Policy
+from arcslim.prompts.nouns import Completion
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+OnBatch = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One completion to draw: for which prompt, and which of its samples."""
+
+    prompt: int
+    sample: int
+
+
+def generate(
+    policy: Policy,
+    prompts: Sequence[Sequence[int]],
+    generation: GenerationSection,
+    *,
+    samples: int,
+    batch: int,
+    seed: int,
+    on_batch: OnBatch | None = None,
+) -> list[list[Completion]]:
+    """Draw ``samples`` completions a prompt; the result has one list a prompt, in the order given.
+
+    ``prompts`` are token ids. At most ``batch`` rows go through the model at once, sorted by prompt length (longest
+    first: running out of memory happens at once), padded on the left. Any end token ends a completion; ``cut_off``
+    means that none came. ``text`` leaves end and pad out and keeps think and answer tags even where they are special.
+
+    Dropout is off meanwhile; training mode, gradient checkpointing and torch's global random state are as before
+    afterwards, also when ``on_batch(rows_done, rows_in_all)``, called after each batch, raises. The same seed, batch,
+    model and machine give the same completions.
+    """
+    for index, prompt in enumerate(prompts):
+        if not prompt:
+            raise InputError(f"prompt {index} is empty: nothing to complete")
+    if samples < 1 or batch < 1:
+        raise InputError(f"samples ({samples}) and batch ({batch}) must be at least 1")
+    order = sorted(range(len(prompts)), key=lambda index: -len(prompts[index]))
+    rows = [_Row(index, sample) for index in order for sample in range(samples)]
+    drawn: dict[_Row, Completion] = {}
+    draw = _draw_with_vllm if policy.fast_inference else _draw_with_transformers
+    with _inference(policy), _own_randomness(policy, seed):
+        for start in range(0, len(rows), batch):
+            some = rows[start : start + batch]
+            ids = draw(policy, [prompts[row.prompt] for row in some], generation, seed + start)
+            for row, tokens in zip(some, ids, strict=True):
+                drawn[row] = to_completion(policy, tokens)
+            if on_batch is not None:
+                on_batch(len(drawn), len(rows))
+    return [[drawn[_Row(index, sample)] for sample in range(samples)] for index in range(len(prompts))]
+
+
+def to_completion(policy: Policy, tokens: Sequence[int]) -> Completion:
+    """A completion from generated ids: kept up to and with the first end token; the text without it.
+
+    ``token_ids`` holds the end token. Pads behind the end are dropped.
+    """
+    ends = set(policy.end_token_ids)
+    end = next((i for i, token in enumerate(tokens) if token in ends), None)
+    kept = tuple(tokens) if end is None else tuple(tokens[: end + 1])
+    body = kept if end is None else kept[:-1]
+    text = policy.tokenizer.decode(list(body), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    return Completion(text=str(text), token_ids=kept, cut_off=end is None)
+
+
+def _draw_with_transformers(
+    policy: Policy, prompts: Sequence[Sequence[int]], generation: GenerationSection, _seed: int
+) -> list[list[int]]:
+    import torch
+
+    pad = int(policy.tokenizer.pad_token_id)
+    width = max(len(prompt) for prompt in prompts)
+    device = policy.model.device
+    input_ids = torch.tensor([[pad] * (width - len(p)) + list(p) for p in prompts], device=device)  # (B, P)
+    attention = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)  # (B, P)
+    with torch.no_grad():
+        output: Tensor = policy.model.generate(  # (B, P + T)
+            input_ids=input_ids,
+            attention_mask=attention,
+            max_new_tokens=generation.max_completion_length,
+            use_cache=True,
+            pad_token_id=pad,
+            eos_token_id=list(policy.end_token_ids),
+            **sampling_arguments(generation),
+        )
+    return [list(map(int, row)) for row in output[:, width:].tolist()]
+
+
+def sampling_arguments(generation: GenerationSection) -> dict[str, Any]:
+    """The sampling fields of ``generate``, transformers' names; also those that do nothing, so that no default of the
+    model's fills them."""
+    return {
+        "do_sample": True,
+        "temperature": generation.temperature,
+        "top_p": generation.top_p,
+        "top_k": generation.top_k,
+        "min_p": generation.min_p,
+        "repetition_penalty": generation.repetition_penalty,
+    }
+
+
+def _draw_with_vllm(
+    policy: Policy, prompts: Sequence[Sequence[int]], generation: GenerationSection, seed: int
+) -> list[list[int]]:
+    """Unsloth's shared vLLM engine: it holds the same weights, and the adapter as it is now."""
+    from vllm import SamplingParams
+
+    parameters = [
+        SamplingParams(
+            max_tokens=generation.max_completion_length,
+            temperature=generation.temperature,
+            top_p=generation.top_p,
+            top_k=generation.top_k or -1,
+            min_p=generation.min_p or 0.0,
+            repetition_penalty=generation.repetition_penalty,
+            stop_token_ids=list(policy.end_token_ids),
+            seed=seed + row,
+        )
+        for row in range(len(prompts))
+    ]
+    model: Any = policy.model
+    outputs = model.fast_generate(
+        [{"prompt_token_ids": list(prompt)} for prompt in prompts],
+        sampling_params=parameters,
+        lora_request=model.load_lora("arcslim-rollout", load_tensors=True) if hasattr(model, "load_lora") else None,
+        use_tqdm=False,
+    )
+    return [list(output.outputs[0].token_ids) for output in outputs]
+
+
+@contextlib.contextmanager
+def _inference(policy: Policy) -> Iterator[None]:
+    """Evaluation mode, the cache on, gradient checkpointing off; everything as it was afterwards."""
+    model: Any = policy.model
+    was_training = model.training
+    use_cache = model.config.use_cache
+    padding_side = policy.tokenizer.padding_side
+    checkpointing = [(m, m.gradient_checkpointing) for m in model.modules() if hasattr(m, "gradient_checkpointing")]
+    switchable = hasattr(model, "for_inference") and hasattr(model, "for_training")
+    try:
+        if switchable:
+            model.for_inference()  # Unsloth's kernels on a GPU; evaluation mode and the cache anywhere
+        model.eval()
+        for module, _ in checkpointing:
+            module.gradient_checkpointing = False
+        yield
+    finally:
+        if switchable and was_training:
+            model.for_training()
+        model.train(was_training)
+        model.config.use_cache = use_cache
+        policy.tokenizer.padding_side = padding_side
+        for module, value in checkpointing:
+            module.gradient_checkpointing = value
+
+
+@contextlib.contextmanager
+def _own_randomness(policy: Policy, seed: int) -> Iterator[None]:
+    """Draw from our own seed; give torch's global generators back as they were."""
+    import torch
+
+    devices = [] if policy.device == "cpu" else [policy.model.device]
+    with torch.random.fork_rng(devices=devices, device_type="cuda" if policy.device == "cpu" else policy.device):
+        torch.manual_seed(seed)
+        yield

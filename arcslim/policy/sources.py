@@ -1,0 +1,168 @@
+"""What a model name means: embedded, a folder (model, adapter or run), or a hub id. No weights are touched here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from arcslim.config import LoraSection
+from arcslim.errors import ModelError
+
+TINY = "tiny"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_NETWORK_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """``name`` is a folder or a hub id; ``base`` is the model under an adapter folder (None otherwise)."""
+
+    kind: Literal["hub", "model", "adapter"]
+    name: str
+    base: str | None = None
+
+
+def tiny_folder() -> Path:
+    """The embedded model's folder."""
+    return Path(str(files("arcslim").joinpath("policy", "tiny")))
+
+
+def resolve(name: str) -> Source:
+    """Find out what ``name`` is. Raises ModelError for a folder that holds no model, or a name that cannot be one."""
+    if name == TINY:
+        folder = tiny_folder()
+        if not (folder / "config.json").is_file():
+            raise ModelError("the embedded model is missing from this installation", "reinstall arcslim")
+        return Source("model", str(folder))
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return _resolve_folder(path)
+    if not _HUB_ID.fullmatch(name) or path.is_absolute():
+        raise ModelError(f"no model folder at {name!r}", "give a folder, a hub id (owner/name) or `tiny`")
+    return Source("hub", name)
+
+
+def _resolve_folder(path: Path) -> Source:
+    if (path / "adapter_config.json").is_file():
+        return Source("adapter", str(path), _adapter_base(path))
+    if (path / "config.json").is_file():
+        return Source("model", str(path))
+    if not (path / "resolved.toml").is_file():
+        raise ModelError(
+            f"{path} holds no model: neither config.json, adapter_config.json nor resolved.toml (a run folder)"
+        )
+    best = path / "best"
+    candidates = [path / "final"]
+    if best.is_file():  # where links are not to be had, the file names the checkpoint
+        candidates.append(path / best.read_text(encoding="utf-8").strip())
+    else:
+        candidates.append(best)
+    for candidate in candidates:
+        if (candidate / "adapter_config.json").is_file() or (candidate / "config.json").is_file():
+            return _resolve_folder(candidate)
+    raise ModelError(f"the run folder {path} has neither final/ nor best yet", "let the run save a checkpoint first")
+
+
+def read_adapter_config(folder: Path) -> dict[str, object]:
+    """The adapter's ``adapter_config.json``; ModelError when it cannot be read."""
+    path = folder / "adapter_config.json"
+    try:
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read: {error}") from error
+    if not isinstance(loaded, dict):
+        raise ModelError(f"{path} is not a JSON object")
+    return loaded
+
+
+def _adapter_base(folder: Path) -> str:
+    base = read_adapter_config(folder).get("base_model_name_or_path")
+    if not isinstance(base, str) or not base:
+        raise ModelError(f"{folder / 'adapter_config.json'} does not say which model it belongs to")
+    source = resolve(base)
+    if source.kind == "adapter":
+        raise ModelError(f"{folder} is an adapter on an adapter ({base}): merge the lower one first")
+    return source.name
+
+
+def portable_base(name: str) -> str:
+    """How a saved adapter names its base: ``tiny`` for the embedded model, whose folder differs on each machine."""
+    try:
+        is_tiny = Path(name).resolve() == tiny_folder().resolve()
+    except OSError:
+        return name
+    return TINY if is_tiny else name
+
+
+@contextmanager
+def loadable_adapter(folder: str, base: str) -> Iterator[str]:
+    """A view of the adapter folder that other libraries can load: links to its files, the base named by its real place."""
+    source = Path(folder).resolve()
+    config = read_adapter_config(source)
+    if config.get("base_model_name_or_path") == base:
+        yield str(source)
+        return
+    with tempfile.TemporaryDirectory(prefix="arcslim-adapter-") as view:
+        for item in source.iterdir():
+            if item.is_file() and item.name != "adapter_config.json":
+                os.symlink(item, Path(view) / item.name)
+        config["base_model_name_or_path"] = base
+        (Path(view) / "adapter_config.json").write_text(json.dumps(config), encoding="utf-8")
+        yield view
+
+
+def adapter_differences(folder: str, lora: LoraSection) -> list[str]:
+    """Where the adapter differs from the ``lora`` section: the adapter's own values stay in force."""
+    config = read_adapter_config(Path(folder))
+    notes = []
+    for field in ("r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora"):
+        have, asked = config.get(field, False), getattr(lora, field)
+        if have != asked:
+            notes.append(f"lora.{field} is {asked}, but the adapter has {have}: the adapter's value is in force")
+    have_targets = config.get("target_modules")
+    if isinstance(have_targets, list) and set(have_targets) != set(lora.target_modules):
+        notes.append(
+            f"lora.target_modules is {', '.join(sorted(lora.target_modules))}, but the adapter has "
+            f"{', '.join(sorted(map(str, have_targets)))}: the adapter's are in force"
+        )
+    return notes
+
+
+def hub_state(name: str, revision: str | None) -> Literal["cached", "online", "absent"]:
+    """Whether a hub id is in the local cache, can be fetched, or is out of reach (no network).
+
+    Raises ModelError where the hub answers that there is no such model or revision, or that it is gated.
+    """
+    import httpx
+    from huggingface_hub import HfApi, constants, try_to_load_from_cache
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
+
+    for file in ("config.json", "adapter_config.json"):
+        if isinstance(try_to_load_from_cache(name, file, revision=revision), str):
+            return "cached"
+    if constants.HF_HUB_OFFLINE:
+        return "absent"
+    try:
+        HfApi().model_info(name, revision=revision, timeout=_NETWORK_SECONDS)
+    except GatedRepoError as error:
+        raise ModelError(f"{name} is gated on the hub", "accept its licence there, then set HF_TOKEN") from error
+    except RevisionNotFoundError as error:
+        raise ModelError(f"{name} has no revision {revision!r} on the hub") from error
+    except RepositoryNotFoundError as error:
+        raise ModelError(
+            f"the hub has no model {name!r} (or it is private)", "check the spelling, or set HF_TOKEN"
+        ) from error
+    except HfHubHTTPError as error:
+        status = getattr(error.response, "status_code", "?")
+        raise ModelError(f"the hub answered {status} for {name!r}", "try again, or give a local folder") from error
+    except (httpx.TransportError, OSError):
+        return "absent"  # no network, no answer in time, or a proxy in the way
+    return "online"
