@@ -63,7 +63,7 @@ class Policy:
 
 def start_unsloth(cache_dir: Path, *, standby: bool = False) -> ModuleType:
     """Import Unsloth with its settings in place: no usage statistics, no padding-free by itself, its generated code in
-    ``cache_dir`` instead of the working directory, and vLLM's standby when asked. Settings come too late once it is imported.
+    ``cache_dir`` instead of the working directory, and vLLM's standby when asked. Once imported, it stays.
 
     Raises InputError where ``cache_dir`` cannot be written.
     """
@@ -150,7 +150,7 @@ def _from_pretrained(
 
 
 def _mend_model(model: Any, tokenizer: Any) -> LoadedTokenizer:
-    """Mend the tokenizer and let the model agree: all ends stop generation, the pad is known, sampling is ours alone."""
+    """Mend the tokenizer and let the model agree: all ends stop generation, the pad is known, sampling is ours."""
     from transformers import GenerationConfig
 
     own = model.generation_config

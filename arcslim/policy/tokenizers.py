@@ -27,7 +27,7 @@ _QUESTION, _ANSWER = "zqx", "zqy"  # words that no template writes by itself
 
 @dataclass(frozen=True)
 class LoadedTokenizer:
-    """``end_token_ids``: every token that ends a completion, the tokenizer's eos first; ``notes``: each mend, in words."""
+    """``end_token_ids``: all tokens that end a completion, the tokenizer's eos first; ``notes``: each mend, in words."""
 
     tokenizer: PreTrainedTokenizerBase
     end_token_ids: tuple[int, ...]
@@ -99,7 +99,7 @@ def mend(
     pad past them cannot be used, since the vocabulary is never grown.
 
     The pad must be no end token: Unsloth's GRPO loss finds padding by ``ids != pad_token_id``, so that an end token
-    which is also the pad would silently leave the loss. Raises ModelError where a token is missing and none can stand in.
+    which is also the pad would silently leave the loss. Raises ModelError where no token can stand in.
     """
     notes: list[str] = []
     turn_end = _turn_end(tokenizer)

@@ -43,7 +43,8 @@ def make_model_folder(folder: Path, *, hidden: int = 64, layers: int = 2, eos: i
     tokenizer = byte_tokenizer(eos_token="<|im_end|>", pad_token="<|endoftext|>")
     config = Qwen3Config(
         vocab_size=264, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers,
-        num_attention_heads=2, num_key_value_heads=1, head_dim=32, max_position_embeddings=512, tie_word_embeddings=True,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=32, max_position_embeddings=512,
+        tie_word_embeddings=True,
     )  # fmt: skip
     model = Qwen3ForCausalLM(config).to(torch.bfloat16)
     model.generation_config = GenerationConfig(eos_token_id=eos, pad_token_id=256, top_p=0.8, top_k=20, do_sample=True)
