@@ -1,4 +1,4 @@
-"""What a recipe is handed: a ``Sink`` for its records and a ``StopSignal`` to obey. ``arcslim.runs`` implements both."""
+"""What a recipe is handed: a ``Sink`` for its records and a ``StopSignal`` to obey. ``runs`` implements both."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Sink(Protocol):
         ...
 
     def progress(self, step: int, total: int, **facts: Any) -> None:
-        """Where the run stands, for a live view; nothing is recorded. Known facts: ``phase`` (a word or two: ``rollout``,
+        """Where the run stands, for a live view; nothing is recorded. Known facts: ``phase`` (``rollout``,
         ``update``, ``evaluation``, ``saving``) and, within the phase, ``done`` and ``of``."""
         ...
 

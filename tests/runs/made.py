@@ -1,0 +1,61 @@
+"""Checkpoints and rows as a run makes them, in small."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+
+def make_checkpoint(folder: Path, step: int, extra: tuple[str, ...] = ()) -> Path:
+    """``checkpoint-STEP`` with the files that the trainer writes; torch's files are zip archives."""
+    path = folder / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    save_file({"lora_A": np.full((2, 3), step, np.float32)}, path / "adapter_model.safetensors")
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        with zipfile.ZipFile(path / name, "w") as archive:
+            archive.writestr("data.pkl", b"\0" * 100)
+    for name in extra:
+        (path / name).write_text("{}")
+    (path / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    return path
+
+
+def sample_row(step: int, **changes: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "step": step,
+        "group": 0,
+        "prompt_id": "p0",
+        "task_id": "t0",
+        "completion": "turn it</think><answer>\n21\n</answer>",
+        "thinking": "turn it",
+        "answer": [[2, 1]],
+        "reason": None,
+        "cut_off": False,
+        "thinking_tokens": 2,
+        "completion_tokens": 9,
+        "score": {"total": 1.0, "parts": {"grid": 1.0}, "weights": {"grid": 1.0}},
+        "advantage": 0.5,
+    }
+    return row | changes
+
+
+def task_row(prompt_id: str = "p0", **changes: Any) -> dict[str, Any]:
+    pair = {"input": [[1, 2]], "output": [[2, 1]]}
+    row = {
+        "prompt_id": prompt_id,
+        "task_id": "t0",
+        "source": "rearc",
+        "family": "67a3c6ac",
+        "prompt": "…<think>\n",
+        "task": {"train": [pair], "test": [pair]},
+    }
+    return row | changes
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().split("\n") if line] if path.exists() else []
