@@ -1,0 +1,131 @@
+"""What a batch of rewards says: advantages, spread within groups, and who drives the gradient.
+
+A batch is ``n`` rollouts; each ``group_size`` consecutive ones share a prompt and form a group. Arrays below have shape
+(n,) unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arcslim.rewards.base import Rollout
+from arcslim.rewards.degenerate import distinct_share
+
+Floats = NDArray[np.float64]
+Scale = Literal["none", "group", "batch"]
+
+SCALE_EPSILON = 1e-4  # TRL's, grpo_trainer.py: (r - mean) / (std + 1e-4)
+SAME = 1e-8  # rewards closer than this are the same: the tolerance of torch.isclose, by which TRL counts
+
+
+def fill_from_group(totals: Floats, group_size: int) -> Floats:
+    """Totals without NaN: a NaN becomes the mean of its group's others, so that its advantage is 0 and the others'
+    advantages are what they are without it. A group of nothing but NaN becomes zeros.
+
+    Example, one group: (1, NaN, 0, 0.2) becomes (1, 0.4, 0, 0.2).
+    """
+    groups = totals.reshape(-1, group_size)
+    known = np.isfinite(groups)
+    counts = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    means = np.where(known, groups, 0.0).sum(axis=1, keepdims=True) / counts
+    return np.where(known, groups, means).reshape(-1)
+
+
+def scale_of(rewards: Floats, group_size: int, scale: Scale) -> Floats:
+    """What a deviation from the group's mean is divided by: 1 for ``none``, the standard deviation (of the group, or of
+    the whole batch; Bessel-corrected, as TRL's) + 1e-4 otherwise."""
+    if scale == "none" or group_size < 2:
+        return np.ones_like(rewards)
+    if scale == "batch":
+        return np.full_like(rewards, rewards.std(ddof=1) + SCALE_EPSILON)
+    return np.repeat(rewards.reshape(-1, group_size).std(axis=1, ddof=1) + SCALE_EPSILON, group_size)
+
+
+def deviations(values: Floats, group_size: int) -> Floats:
+    """Each value minus its group's mean over the finite ones; 0 where the value is not finite."""
+    groups = values.reshape(-1, group_size)
+    filled = fill_from_group(values, group_size).reshape(-1, group_size)
+    return np.where(np.isfinite(groups), filled - filled.mean(axis=1, keepdims=True), 0.0).reshape(-1)
+
+
+def spread_metrics(rewards: Floats, solved: NDArray[np.bool_], group_size: int) -> dict[str, float]:
+    """``group/no_spread_rate``, the share of groups whose rewards are all the same: they teach nothing (and with
+    ``beta`` > 0 still pull towards the reference). ``group/correct_spread_rate``, the share whose *correctness* varies.
+
+    Example, two groups of two: rewards (1, 0.1 | 0.1, 0.1), solved (yes, no | no, no): 0.5 and 0.5. Rewards
+    (0.1, 0 | 0.1, 0.01) with nothing solved: 0 and 0, a batch that looks healthy and teaches format.
+    """
+    groups, right = rewards.reshape(-1, group_size), solved.reshape(-1, group_size)
+    number_right = right.sum(axis=1)
+    return {
+        "group/no_spread_rate": float(np.mean(np.ptp(groups, axis=1) <= SAME)),
+        "group/correct_spread_rate": float(np.mean((number_right > 0) & (number_right < group_size))),
+    }
+
+
+def share_metrics(
+    parts: Mapping[str, Floats], weights: Mapping[str, float], scales: Floats, group_size: int
+) -> dict[str, float]:
+    """``advantage/share_<part>``: Σ|w · (part - group mean of part)| / scale, as a share of the same over all parts.
+
+    0 for all where no part varies within a group. NaN counts as its group's mean.
+
+    Example, one group of two, scale 1: grid (1, 0) and min_thinking (-0.1, 0) give sums 1 and 0.1, shares 0.909 and
+    0.091.
+    """
+    sums = {
+        name: float(np.sum(np.abs(weights[name] * deviations(values, group_size)) / scales))
+        for name, values in parts.items()
+    }
+    whole = sum(sums.values())
+    return {f"advantage/share_{name}": value / whole if whole > 0 else 0.0 for name, value in sums.items()}
+
+
+def share_unsolved(advantages: Floats, solved: NDArray[np.bool_], group_size: int) -> float:
+    """The share of Σ|advantage| that comes from groups in which nothing is solved; 0 where there is no advantage.
+
+    Example, two groups of two: advantages (0.45, -0.45 | 0.05, -0.05), the first rollout solved: 0.1.
+    """
+    sizes = np.abs(advantages).reshape(-1, group_size).sum(axis=1)
+    unsolved = ~solved.reshape(-1, group_size).any(axis=1)
+    whole = float(sizes.sum())
+    return float(sizes[unsolved].sum()) / whole if whole > 0 else 0.0
+
+
+def repetition(token_ids: Sequence[int]) -> float:
+    """The share of a completion's 4-grams that occurred before in it, from 0 to 1: 1 - distinct / all.
+
+    Example: (1, 2, 3, 4, 5) gives 0; a token eight times gives 0.8, as one of five 4-grams is new.
+    """
+    return 1.0 - distinct_share(token_ids)
+
+
+def completion_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """Lengths and shapes of a batch, for any reward: ``completion/…`` and ``thinking/…``.
+
+    ``thinking/tokens_mean`` is of closed thinking as it stands (0 where there is none); ``thinking/credited_mean``
+    counts degenerate thinking as none; ``thinking/degenerate_rate`` and ``thinking/closed_rate`` are shares.
+    """
+    if not rollouts:
+        return {}
+
+    def mean(values: list[float]) -> float:
+        return sum(values) / len(rollouts)
+
+    return {
+        "completion/tokens_mean": mean([float(len(rollout.completion.token_ids)) for rollout in rollouts]),
+        "completion/cut_off_rate": mean([float(rollout.completion.cut_off) for rollout in rollouts]),
+        "completion/repetition": mean([repetition(rollout.completion.token_ids) for rollout in rollouts]),
+        "thinking/tokens_mean": mean([float(rollout.thinking_tokens) for rollout in rollouts]),
+        "thinking/credited_mean": mean([float(rollout.credited_tokens) for rollout in rollouts]),
+        "thinking/degenerate_rate": mean([float(_degenerate(rollout)) for rollout in rollouts]),
+        "thinking/closed_rate": mean([float(rollout.parsed.reason != "no_thinking_close") for rollout in rollouts]),
+    }
+
+
+def _degenerate(rollout: Rollout) -> bool:
+    return rollout.parsed.reason != "no_thinking_close" and rollout.degenerate is not None
