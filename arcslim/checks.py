@@ -63,6 +63,13 @@ def _check_geometry(config: Config, found: _Findings) -> None:
         "(optim.per_device_train_batch_size x grpo.steps_per_generation by grpo.num_generations)",
         f"make grpo.steps_per_generation a multiple of {fitting}, or grpo.num_generations a divisor of {rows}",
     )
+    prompts = rows // generations
+    found.refuse(
+        rows % generations == 0 and config.data.tasks < prompts,
+        ("data.tasks", "optim.per_device_train_batch_size", "grpo.steps_per_generation", "grpo.num_generations"),
+        f"a rollout takes {prompts} different prompts, and data.tasks is {config.data.tasks}: not one step",
+        f"set data.tasks to {prompts} or more, or make the rollout smaller",
+    )
     micro_steps = steps * passes
     unit = micro_steps // math.gcd(micro_steps, accumulation)
     save = config.run.save_steps

@@ -1,0 +1,52 @@
+"""``arcslim grpo``: GRPO on ARC tasks."""
+
+from __future__ import annotations
+
+from arcslim.cli.options import (
+    Data,
+    DryRun,
+    Force,
+    MaxSteps,
+    Model,
+    Preset,
+    Resume,
+    Reward,
+    RunDir,
+    Seed,
+    Sets,
+    TrainOptions,
+)
+
+
+def grpo(
+    preset: Preset = None,
+    model: Model = None,
+    data: Data = None,
+    reward: Reward = None,
+    max_steps: MaxSteps = None,
+    run_dir: RunDir = None,
+    resume: Resume = None,
+    seed: Seed = None,
+    dry_run: DryRun = False,
+    sets: Sets = None,
+    force: Force = False,
+) -> None:
+    """GRPO on ARC tasks, with the grid reward and the minimum-thinking reward."""
+    options = TrainOptions(
+        preset=preset,
+        model=model,
+        data=data,
+        reward=reward,
+        max_steps=max_steps,
+        run_dir=run_dir,
+        seed=seed,
+        sets=sets,
+        resume=resume,
+        dry_run=dry_run,
+        force=force,
+    )
+    resolved = options.resolve()
+
+    from arcslim.recipes.grpo import run
+
+    run(resolved, options)
