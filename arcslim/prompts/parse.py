@@ -74,18 +74,21 @@ def parse_grid(text: str) -> Grid | Reason:
         return "too_large"
     rows = []
     for line in lines:
+        if line.isdigit():
+            rows.append(line)
+            continue
         cells = line.split()
         row = "".join(cells)
         if not row or (len(cells) > 1 and len(cells) != len(row)):
             return "not_a_grid"
         rows.append(row)
-    width = len(rows[0])
-    if max(map(len, rows)) > MAX_SIDE:
+    widths = set(map(len, rows))
+    if max(widths) > MAX_SIDE:
         return "too_large"
-    if any(len(row) != width for row in rows):
+    if len(widths) > 1:
         return "ragged"
-    digits = np.frombuffer("".join(rows).encode("ascii"), dtype=np.int8)
-    return Grid(digits.reshape(len(rows), width) - ord("0"))
+    digits = np.frombuffer("".join(rows).encode("ascii"), dtype=np.uint8)
+    return Grid(digits.reshape(len(rows), -1) - ord("0"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,27 +105,32 @@ def repetition(token_ids: Sequence[int]) -> float:
 
 
 def completion_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Lengths and shapes of a batch, for any reward: ``completion/…`` and ``thinking/…``.
-
-    ``thinking/tokens_mean`` is of closed thinking as it stands (0 where there is none); ``thinking/credited_mean``
-    counts degenerate thinking as none; ``thinking/degenerate_rate`` and ``thinking/closed_rate`` are shares.
-    """
-    if not rollouts:
-        return {}
-
-    def mean(values: list[float]) -> float:
-        return sum(values) / len(rollouts)
-
-    return {
-        "completion/tokens_mean": mean([float(len(rollout.completion.token_ids)) for rollout in rollouts]),
-        "completion/cut_off_rate": mean([float(rollout.completion.cut_off) for rollout in rollouts]),
-        "completion/repetition": mean([repetition(rollout.completion.token_ids) for rollout in rollouts]),
-        "thinking/tokens_mean": mean([float(rollout.thinking_tokens) for rollout in rollouts]),
-        "thinking/credited_mean": mean([float(rollout.credited_tokens) for rollout in rollouts]),
-        "thinking/degenerate_rate": mean([float(_degenerate(rollout)) for rollout in rollouts]),
-        "thinking/closed_rate": mean([float(rollout.parsed.reason != "no_thinking_close") for rollout in rollouts]),
-    }
+    """``completion/tokens_mean``, ``completion/cut_off_rate`` and ``completion/repetition`` (mean) of a batch."""
+    return _means(
+        {
+            "completion/tokens_mean": [len(rollout.completion.token_ids) for rollout in rollouts],
+            "completion/cut_off_rate": [rollout.completion.cut_off for rollout in rollouts],
+            "completion/repetition": [repetition(rollout.completion.token_ids) for rollout in rollouts],
+        }
+    )
 
 
-def _degenerate(rollout: Rollout) -> bool:
-    return rollout.parsed.reason != "no_thinking_close" and rollout.degenerate is not None
+def thinking_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
+    """``thinking/tokens_mean`` of closed thinking as it stands (0 where there is none), ``thinking/credited_mean`` with
+    degenerate thinking as none, ``thinking/degenerate_rate`` and ``thinking/closed_rate`` as shares of a batch."""
+    closed = [rollout.parsed.reason != "no_thinking_close" for rollout in rollouts]
+    return _means(
+        {
+            "thinking/tokens_mean": [rollout.thinking_tokens for rollout in rollouts],
+            "thinking/credited_mean": [rollout.credited_tokens for rollout in rollouts],
+            "thinking/degenerate_rate": [
+                is_closed and rollout.degenerate is not None
+                for is_closed, rollout in zip(closed, rollouts, strict=True)
+            ],
+            "thinking/closed_rate": closed,
+        }
+    )
+
+
+def _means(columns: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: sum(values) / len(values) for name, values in columns.items() if values}

@@ -19,13 +19,13 @@ from arcslim.rewards.registry import load_reward, parse_reward_spec, reward_name
 from arcslim.rewards.statistics import (
     Floats,
     Scale,
-    completion_metrics,
     deviations,
     fill_from_group,
     scale_of,
     share_metrics,
     share_unsolved,
     spread_metrics,
+    thinking_metrics,
 )
 from arcslim.rewards.thinking import MinThinkingReward
 from arcslim.tasks.grid import Grid
@@ -118,7 +118,7 @@ class RewardSuite:
 
         With ``training``, rewards that move (the floor's price) are told of the batch, after it was scored. Metrics:
         ``reward/total``, ``reward/<name>`` (unweighted), ``reward/solved_rate``, ``reward/nan_rows``, those of
-        ``completion_metrics``, ``thinking/shortfall_mean`` and ``thinking/price`` where they mean something, and with
+        ``thinking_metrics``, ``thinking/shortfall_mean`` and ``thinking/price`` where they mean something, and with
         groups of two or more ``group/…`` and ``advantage/…`` (see ``statistics.py``).
 
         Raises:
@@ -189,7 +189,7 @@ class RewardSuite:
                 metrics[f"reward/{name}"] = float(known.mean())
         metrics["reward/solved_rate"] = sum(rollout.solved for rollout in rollouts) / len(rollouts)
         metrics["reward/nan_rows"] = float(np.isnan(totals).sum())
-        metrics |= completion_metrics(rollouts)
+        metrics |= thinking_metrics(rollouts)
         thinking = self.rewards.get(MinThinkingReward.name)
         if isinstance(thinking, MinThinkingReward) and thinking.min_tokens:
             metrics["thinking/shortfall_mean"] = sum(map(thinking.shortfall, rollouts)) / len(rollouts)

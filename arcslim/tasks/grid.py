@@ -50,7 +50,9 @@ class Grid:
         return bytes(self.shape) + self.cells.tobytes()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Grid) and self.shape == other.shape and bool((self.cells == other.cells).all())
+        if not isinstance(other, Grid):
+            return False
+        return self.cells.shape == other.cells.shape and self.cells.tobytes() == other.cells.tobytes()
 
     def __hash__(self) -> int:
         return hash(self.key())
@@ -100,6 +102,6 @@ def _sound(cells: NDArray[Any]) -> bool:
         cells.dtype.kind in "iu"
         and 0 < cells.shape[0] <= MAX_SIDE
         and 0 < cells.shape[1] <= MAX_SIDE
-        and bool(cells.min() >= 0)
         and bool(cells.max() < COLOURS)
+        and (cells.dtype.kind == "u" or bool(cells.min() >= 0))
     )
