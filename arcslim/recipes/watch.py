@@ -48,7 +48,7 @@ class Finding:
 
 
 class Watch:
-    """Looks for the signs of a ``WatchSection``. ``beta`` is ``grpo.beta``: over 0, groups without spread still push."""
+    """Looks for the signs of a ``WatchSection``. ``beta`` is ``grpo.beta``: over 0, groups without spread push too."""
 
     def __init__(self, section: WatchSection, *, beta: float = 0.0) -> None:
         self.section = section
@@ -171,9 +171,9 @@ _WORDS = {
         every completion of this rollout was cut off at the length limit, so nothing was learned from it about solving
         tasks: raise generation.max_completion_length, or start from a model that ends its answers (SFT first)""",
     "cut_off": """
-        {value:.0%} of completions are cut off at the length limit ({against:.0%} is where it counts): the policy rambles,
-        or the limit is too short. Look at the newest samples: raise generation.max_completion_length if they still
-        reason, go back to the best checkpoint if they repeat themselves""",
+        {value:.0%} of completions are cut off at the length limit ({against:.0%} is where it counts): the policy
+        rambles, or the limit is too short. Look at the newest samples: raise generation.max_completion_length if they
+        still reason, go back to the best checkpoint if they repeat themselves""",
     "thinking": """
         thinking has shrunk to {value:.0f} tokens, from {against:.0f} at the start: it is collapsing. Set
         reward.min_thinking.mode to floor (or raise its price_max), and leave out tasks solved without thought""",
