@@ -157,3 +157,29 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def load_trained(model: Any, checkpoint: Path) -> None:
+    """Put a checkpoint's weights back into the model that wrote it: the trained adapter, or all weights without one.
+
+    Raises:
+        ModelError: the checkpoint does not hold what this model trains.
+    """
+    from safetensors.torch import load_file
+
+    if not hasattr(model, "peft_config"):
+        files = sorted(checkpoint.glob("model*.safetensors"))
+        state = {name: tensor for file in files for name, tensor in load_file(file).items()}
+        missing = set(model.load_state_dict(state, strict=False).missing_keys)
+        tied = set(getattr(model, "_tied_weights_keys", None) or ())
+        if not files or missing - tied:
+            raise ModelError(f"{checkpoint} holds no weights of this model", "choose another checkpoint")
+        return
+    from peft import set_peft_model_state_dict
+
+    file = checkpoint / "adapter_model.safetensors"
+    if not file.is_file():
+        raise ModelError(f"{checkpoint} holds no adapter", "choose another checkpoint")
+    outcome = set_peft_model_state_dict(model, load_file(file), adapter_name=TRAINED)
+    if outcome.unexpected_keys:
+        raise ModelError(f"the adapter in {checkpoint} belongs to another model: {outcome.unexpected_keys[0]}")

@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from arcslim.config import LoraSection, ModelSection
 from arcslim.errors import InputError, ModelError
-from arcslim.policy.adapters import adapter_to_fp32, ensure_reference_adapter, save_adapter
+from arcslim.policy.adapters import (
+    adapter_to_fp32,
+    adapter_unrounded,
+    ensure_reference_adapter,
+    load_trained,
+    save_adapter,
+)
 from arcslim.policy.arguments import from_pretrained_arguments, peft_arguments
 from arcslim.policy.sources import Source, adapter_differences, hub_state, loadable_adapter, resolve
 from arcslim.policy.tokenizers import LoadedTokenizer, as_ids, load_tokenizer, mend
@@ -31,8 +37,10 @@ __all__ = [
     "LoadedTokenizer",
     "Policy",
     "adapter_to_fp32",
+    "adapter_unrounded",
     "ensure_reference_adapter",
     "load_policy",
+    "load_trained",
     "load_tokenizer",
     "save_adapter",
     "start_unsloth",

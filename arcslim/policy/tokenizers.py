@@ -27,7 +27,7 @@ _QUESTION, _ANSWER = "zqx", "zqy"  # words that no template writes by itself
 
 @dataclass(frozen=True)
 class LoadedTokenizer:
-    """``end_token_ids``: all tokens that end a completion, the tokenizer's eos first; ``notes``: each mend, in words."""
+    """``end_token_ids``: all tokens that end a completion, the tokenizer's eos first; ``notes``: each mend."""
 
     tokenizer: PreTrainedTokenizerBase
     end_token_ids: tuple[int, ...]
