@@ -189,12 +189,6 @@ def _check_rewards(config: Config, found: _Findings) -> None:
         f"generation.max_completion_length {config.generation.max_completion_length}",
         "lower the first or raise the second",
     )
-    found.refuse(
-        thinking.mode == "floor" and thinking.price > thinking.price_max,
-        ("reward.min_thinking.price", "reward.min_thinking.price_max"),
-        f"reward.min_thinking.price {thinking.price} starts over its ceiling price_max {thinking.price_max}",
-        "lower the price or raise the ceiling",
-    )
     found.warn(
         config.reward.grid.variant == "format",
         ("reward.grid.variant",),

@@ -180,7 +180,9 @@ def _resolve(layers: Sequence[_Layer], preset: str | None) -> Resolved:
         # JSON in strict mode: a list may become a tuple, but the text "16" may not become a number.
         config = Config.model_validate_json(json.dumps(tree, default=str), strict=True)
     except ValidationError as error:
-        problems += [_type_problem(dict(detail), origins) for detail in error.errors()]
+        found = [_type_problem(dict(detail), origins) for detail in error.errors()]
+        # One a knob: pydantic also calls a list too short whose only entry is wrong.
+        problems += reversed(dict(reversed(found)).values())
     else:
         refused, warnings = check(config, origins)
         problems += refused
@@ -196,10 +198,18 @@ def _plant(tree: dict[str, Any], path: str, value: Any) -> None:
     tree[name] = value
 
 
-def _type_problem(error: Mapping[str, Any], origins: Mapping[str, str]) -> Problem:
+def _type_problem(error: Mapping[str, Any], origins: Mapping[str, str]) -> tuple[str, Problem]:
+    """The knob or section that is at fault, and what is wrong with it."""
     location = [str(part) for part in error["loc"]]
-    path = next(known for length in range(len(location), 0, -1) if (known := ".".join(location[:length])) in FIELDS)
-    return Problem(origins[path], in_words(path, error))
+    paths = [".".join(location[:length]) for length in range(len(location), 0, -1)]
+    for path in paths:
+        if path in FIELDS:
+            return path, Problem(origins[path], in_words(path, error))
+    # A whole section is at fault: it stands wherever its values were set.
+    section = paths[0]
+    at = {place: None for path, place in origins.items() if path.startswith(f"{section}.") and place != "default"}
+    what = str(error["msg"]).removeprefix("Value error, ")
+    return section, Problem(", ".join(at) or "defaults", f"`{section}`: {what}")
 
 
 def _preset_layer(preset: Preset) -> _Layer:

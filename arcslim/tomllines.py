@@ -6,8 +6,9 @@ Path = tuple[str, ...]
 
 
 def key_lines(text: str) -> dict[Path, int]:
-    """The line, from 1, of every key and table header of ``text``, which must be valid TOML.
+    """The line, from 1, of every key and table header of ``text``, which should be valid TOML.
 
+    On other text it ends all the same, and means nothing.
     Keys of an inline table have no entry of their own: they stand on their parent's line. One pass, linear time.
     """
     return _Scanner(text).run()
@@ -50,8 +51,7 @@ class _Scanner:
         return self.text[self.at] if self.at < len(self.text) else ""
 
     def _step(self) -> None:
-        if self.text[self.at] == "\n":
-            self.line += 1
+        self.line += self._peek() == "\n"
         self.at += 1
 
     def _skip_comment(self) -> None:
@@ -84,12 +84,10 @@ class _Scanner:
         while self.at < len(self.text) and not self.text.startswith(mark, self.at):
             if quote == '"' and self.text[self.at] == "\\":
                 self._step()
-            if self.at < len(self.text):
-                self._step()
+            self._step()
         inside = self.text[start : self.at]
         for _ in mark:
-            if self.at < len(self.text):
-                self._step()
+            self._step()
         # A multi-line string may end in one or two quotes of its own: """"quoted"""" closes at the last three.
         while len(mark) == 3 and self._peek() == quote:
             self._step()
