@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,8 @@ from arcslim.tasks.task import Task
 PROBES = 10  # a generator that gives nothing usable in so many instances is left out
 PROBE_GIVE_UPS = 2  # and so is one that uses up its attempts so often: these are the slow ones
 PATIENCE = 30  # instances in a row without a usable one after which a generator rests for the set being drawn
-INDEX_BASE = {"train": 0, "test": 10_000_000, "select": 20_000_000, "test_families": 30_000_000, "probe": 40_000_000}
+REFERENCE = 4  # training instances of each generator that show which pairs are common
+INDEX_BASE = {"train": 0, "test": 10_000_000, "select": 20_000_000, "test_families": 30_000_000}
 
 Screen = Callable[[Task], str | None]
 """Why a single-test task is not taken, as a short name to count by; None when it is."""
@@ -110,7 +111,8 @@ class Finite:
 
 @dataclass
 class Rearc:
-    """RE-ARC's generators. ``alive`` remembers which of them can give a usable task at all."""
+    """RE-ARC's generators. ``alive`` remembers which of them can give a usable task at all, by their first training
+    instances; ``ahead`` keeps the instances that were looked at for that."""
 
     spec: Spec
     names: tuple[str, ...]
@@ -118,6 +120,14 @@ class Rearc:
     seed: int
     counts: Counts
     alive: dict[str, bool] = field(default_factory=dict)
+    ahead: dict[tuple[str, int], tuple[Task | None, Counter[str]]] = field(default_factory=dict)
+
+    def first_instances(self, usable: Screen) -> Iterator[Task]:
+        """The usable ones of the first training instances of every generator: they show what is common."""
+        for name in self.names:
+            if self._is_alive(name, usable):
+                drawn = (self._look(name, index)[0] for index in range(REFERENCE))
+                yield from (task for task in drawn if task is not None and usable(task) is None)
 
     def take(self, purpose: str, number: int, usable: Screen, reason_for: Screen) -> list[Task]:
         """Draw up to ``number`` tasks, one generator after the other; fewer when all generators run dry.
@@ -148,28 +158,39 @@ class Rearc:
         return sorted(name for name, alive in self.alive.items() if not alive)
 
     def _draw(self, name: str, index: int, usable: Screen, reason_for: Screen) -> Task | None:
+        place = (name, index)
+        task, refusals = self.ahead.pop(place) if place in self.ahead else self._generate(name, index)
         self.counts.read += 1
-        refusals = Counter[str]()
-        task = generate(name, index, self.seed, self.limits, refusals)
-        reason = "gave_up" if task is None else usable(task) or reason_for(task)
-        del refusals["gave_up"]
         self.counts.refusals.update(refusals)
+        reason = "gave_up" if task is None else usable(task) or reason_for(task)
         if reason is not None:
             self.counts.dropped[reason] += 1
             return None
         self.counts.kept += 1
         return task
 
+    def _generate(self, name: str, index: int) -> tuple[Task | None, Counter[str]]:
+        refusals = Counter[str]()
+        task = generate(name, index, self.seed, self.limits, refusals)
+        del refusals["gave_up"]  # a row of the counts, not a refused pair
+        return task, refusals
+
+    def _look(self, name: str, index: int) -> tuple[Task | None, Counter[str]]:
+        """A training instance before its time; it is kept, to be counted when it is drawn."""
+        if (name, index) not in self.ahead:
+            self.ahead[name, index] = self._generate(name, index)
+        return self.ahead[name, index]
+
     def _is_alive(self, name: str, usable: Screen) -> bool:
         if name not in self.alive:
             self.alive[name] = False
             given_up = 0
-            for index in range(INDEX_BASE["probe"], INDEX_BASE["probe"] + PROBES):
-                task = generate(name, index, self.seed, self.limits, Counter())
-                given_up += task is None
+            for index in range(PROBES):
+                task, _ = self._look(name, index)
                 if task is not None and usable(task) is None:
                     self.alive[name] = True
                     break
+                given_up += task is None
                 if given_up == PROBE_GIVE_UPS:
                     break
         return self.alive[name]

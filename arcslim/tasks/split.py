@@ -3,7 +3,9 @@
 Held-out sets are drawn first, from the seed alone, so that they stay the same whatever the number of training tasks.
 Then training tasks are drawn; one whose content is held out (see ``content.py``), or that shows a held-out test pair
 among its own pairs, is passed over and counted. Of tasks from files no pair at all may be shared: the same puzzle
-goes around with other examples.
+goes around with other examples. Small generated pairs recur often up to colour and symmetry (half of all training
+tasks on grids of up to 6 x 6 would be lost, and some generators whole), so that a generated task is held out only if
+its test pair is none of the common ones.
 """
 
 from __future__ import annotations
@@ -49,17 +51,23 @@ class Split:
 
 @dataclass
 class _Seen:
-    """The content drawn so far: ``held`` tasks and ``secret`` pairs must not be trained on."""
+    """The content drawn so far: ``held`` tasks and ``secret`` pairs must not be trained on.
+
+    ``common``: pairs that the generators give again and again, which are no secret.
+    """
 
     held: set[bytes] = field(default_factory=set)
     secret: set[bytes] = field(default_factory=set)
     trained: set[bytes] = field(default_factory=set)
+    common: set[bytes] = field(default_factory=set)
 
     def refuse_held(self, task: Task) -> str | None:
         """For a task that would be held out: not twice, and no test pair that is asked elsewhere."""
         key, asked = canonical_key(task), pair_key(task.test[0])
         if key in self.held or asked in self.secret:
             return "duplicate"
+        if asked in self.common:
+            return "common_pair"
         self._hold(task, key, asked)
         return None
 
@@ -112,6 +120,9 @@ def build_split(data: DataSection, seed: int, fits: Fits) -> Split:
     arc1 = open_arc1("", seed) if data.holdout_arc1 else None
     held_families = open_held_families(data, seed) if data.holdout_families else None
     test_arc1 = _hold_arc1(arc1, data.holdout_arc1, usable, seen) if arc1 is not None else []
+    if data.holdout_test or data.holdout_select or held_families:
+        drawn = (source.first_instances(usable) for source in sources if isinstance(source, Rearc))
+        seen.common.update(pair_key(pair) for tasks in drawn for task in tasks for pair in (*task.train, *task.test))
     finite = [source for source in sources if isinstance(source, Finite)]
     for source in finite:
         source.screen(usable)
