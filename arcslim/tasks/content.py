@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,7 @@ def pair_key(pair: Pair) -> bytes:
     return _key((pair,))
 
 
+@lru_cache(maxsize=16384)  # asked again at each screen of a split
 def _key(pairs: tuple[Pair, ...]) -> bytes:
     digest = hashlib.sha256()
     for code in _least_codes(pairs):

@@ -158,16 +158,19 @@ class Rearc:
         return sorted(name for name, alive in self.alive.items() if not alive)
 
     def _draw(self, name: str, index: int, usable: Screen, reason_for: Screen) -> Task | None:
-        place = (name, index)
-        task, refusals = self.ahead.pop(place) if place in self.ahead else self._generate(name, index)
+        task, refusals = self._look(name, index)
+        del self.ahead[name, index]
+        reason = "gave_up" if task is None else usable(task) or reason_for(task)
+        self._count(reason, refusals)
+        return task if reason is None else None
+
+    def _count(self, reason: str | None, refusals: Counter[str]) -> None:
         self.counts.read += 1
         self.counts.refusals.update(refusals)
-        reason = "gave_up" if task is None else usable(task) or reason_for(task)
-        if reason is not None:
+        if reason is None:
+            self.counts.kept += 1
+        else:
             self.counts.dropped[reason] += 1
-            return None
-        self.counts.kept += 1
-        return task
 
     def _generate(self, name: str, index: int) -> tuple[Task | None, Counter[str]]:
         refusals = Counter[str]()
@@ -176,23 +179,24 @@ class Rearc:
         return task, refusals
 
     def _look(self, name: str, index: int) -> tuple[Task | None, Counter[str]]:
-        """A training instance before its time; it is kept, to be counted when it is drawn."""
+        """An instance, kept in ``ahead`` until it is counted."""
         if (name, index) not in self.ahead:
             self.ahead[name, index] = self._generate(name, index)
         return self.ahead[name, index]
 
     def _is_alive(self, name: str, usable: Screen) -> bool:
         if name not in self.alive:
-            self.alive[name] = False
-            given_up = 0
-            for index in range(PROBES):
-                task, _ = self._look(name, index)
-                if task is not None and usable(task) is None:
+            reasons: list[str] = []
+            while len(reasons) < PROBES and reasons.count("gave_up") < PROBE_GIVE_UPS:
+                task, _ = self._look(name, len(reasons))
+                reason = "gave_up" if task is None else usable(task)
+                if reason is None:
                     self.alive[name] = True
-                    break
-                given_up += task is None
-                if given_up == PROBE_GIVE_UPS:
-                    break
+                    return True
+                reasons.append(reason)
+            self.alive[name] = False
+            for index, reason in enumerate(reasons):  # nobody will draw these: this is where they count
+                self._count(reason, self.ahead.pop((name, index))[1])
         return self.alive[name]
 
 
