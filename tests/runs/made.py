@@ -59,3 +59,17 @@ def task_row(prompt_id: str = "p0", **changes: Any) -> dict[str, Any]:
 
 def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().split("\n") if line] if path.exists() else []
+
+
+def feed(view: Any, text: str = "turn it", grid: list[list[int]] | None = None) -> None:
+    """A few records of a run; ``text`` stands wherever somebody else may have written."""
+    grid = [[1, 2], [3, 0]] if grid is None else grid
+    pair = {"input": grid, "output": grid}
+    view.progress(0, 10, phase="rollout", done=1, of=8)
+    view.task_rows([task_row(task_id=text, task={"train": [pair], "test": [pair]})])
+    view.metrics(0, "eval", {"eval/pass@1": 0.1, "eval/thinking_tokens_mean": 40})
+    view.metrics(1, "train", {"reward/total": 0.5, f"reward/{text}": 0.25, "thinking/tokens_mean": 41.0})
+    view.samples([sample_row(1, thinking=text, task_id=text, answer=grid), sample_row(1, thinking=text, answer=None)])
+    view.metrics(2, "eval", {"eval/pass@1": 0.25, "eval/n": 200})
+    view.event(2, "warning", text)
+    view.progress(2, 10, phase=text)
