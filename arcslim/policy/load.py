@@ -40,8 +40,8 @@ __all__ = [
     "adapter_unrounded",
     "ensure_reference_adapter",
     "load_policy",
-    "load_trained",
     "load_tokenizer",
+    "load_trained",
     "save_adapter",
     "start_unsloth",
 ]

@@ -183,7 +183,7 @@ def test_reference_scores_as_the_start_did(load: Load) -> None:
 
 
 def test_saved_adapter_comes_back_equal(load: Load, tmp_path: Path) -> None:
-    """Also case 4: the chat template is saved with the adapter. No ``ref``, no pickle, fp32; the end tokens come along."""
+    """Case 4: the chat template is saved with the adapter. No ``ref``, no pickle, fp32, the same end tokens."""
     import torch
     from safetensors.torch import load_file
 

@@ -143,7 +143,7 @@ def test_cut_off_when_no_end_comes(policy: Policy, forced: Callable[[int], None]
 
 
 def test_text_keeps_tags_and_leaves_end_and_pad_out(policy: Policy) -> None:
-    """Case 12: the end token stays in the ids (it is trained on); tags stay in the text though they are special tokens."""
+    """Case 12: the end token stays in the ids (it is trained on). Tags that are special tokens stay in the text."""
     text = "so</think>\n<answer>\n77\n</answer>"
     ids = policy.tokenizer(text, add_special_tokens=False)["input_ids"]
     pad, end = policy.tokenizer.pad_token_id, policy.tokenizer.eos_token_id

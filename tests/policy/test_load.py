@@ -14,8 +14,7 @@ from arcslim.config import LoraSection
 from arcslim.errors import InputError, ModelError
 from arcslim.policy import sources
 from arcslim.policy.load import Policy, save_adapter, start_unsloth
-
-from .conftest import make_model_folder
+from tests.policy.made import make_model_folder
 
 Load = Callable[..., Policy]
 
@@ -153,7 +152,7 @@ def test_full_finetuning_of_an_adapter(load: Load, tmp_path: Path) -> None:
 SCRIPT = """
 import logging, os, sys
 from pathlib import Path
-from arcslim.config import LoraSection
+from arcslim.config import LoraSection, ModelSection
 from arcslim.policy.load import load_policy
 said = []
 handler = logging.Handler()

@@ -12,8 +12,7 @@ from arcslim.errors import ModelError
 from arcslim.policy import qwen_tokenizer, sources
 from arcslim.policy.load import Policy
 from arcslim.policy.tokenizers import load_tokenizer, mend
-
-from .conftest import byte_tokenizer
+from tests.policy.made import byte_tokenizer
 
 CHAT = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
