@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypedDict
 
 Kind = Literal["train", "eval"]
@@ -89,7 +90,8 @@ class Sink(Protocol):
 
     def progress(self, step: int, total: int, **facts: Any) -> None:
         """Where the run stands, for a live view; nothing is recorded. Known facts: ``phase`` (``rollout``,
-        ``update``, ``evaluation``, ``saving``) and, within the phase, ``done`` and ``of``."""
+        ``update``, ``evaluation``, ``saving``) and, within the phase, ``done`` and ``of``.
+        ``total`` 0 says that the step is not known here: only the phase is shown."""
         ...
 
 
@@ -103,4 +105,23 @@ class StopSignal(Protocol):
 
     def check(self) -> None:
         """Raise ``arcslim.errors.Stopped`` if a stop is asked for. For places where nothing is to be saved yet."""
+        ...
+
+
+class RunStore(Protocol):
+    """What a recipe asks of the run folder besides the sink."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def mark_best(self, step: int) -> None:
+        """``checkpoint-STEP`` is the best so far."""
+        ...
+
+    def prune(self, keep: int, best: int | None = None) -> list[str]:
+        """Delete the oldest checkpoints beyond the newest ``keep``, never the best."""
+        ...
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file of the folder, whole or not at all."""
         ...

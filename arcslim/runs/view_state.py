@@ -132,11 +132,13 @@ class ViewState:
 
     def progress(self, step: int, total: int, facts: Mapping[str, Any]) -> None:
         with self.lock:
+            self.phase = str(facts.get("phase", self.phase))
+            self.done, self.of = int(facts.get("done", 0)), int(facts.get("of", 0))
+            if total <= 0:  # an evaluation that knows its phase, and not the run's step
+                return
             if not self._marks or step != self._marks[-1][1]:
                 self._marks.append((self.clock(), step))
             self.step, self.total = step, total
-            self.phase = str(facts.get("phase", self.phase))
-            self.done, self.of = int(facts.get("done", 0)), int(facts.get("of", 0))
 
     def seconds_per_step(self) -> float | None:
         """Averaged over the last steps, evaluations and saving included; None before the first step is done."""

@@ -266,6 +266,17 @@ def test_a_resumed_run_counts_its_own_steps_only() -> None:
     assert state.outlook().left == pytest.approx(97 * 10)
 
 
+def test_a_phase_without_a_step_leaves_the_step_alone() -> None:
+    clock = Clock()
+    state = ViewState(clock=clock)
+    for step in range(4):
+        state.progress(step, 100, {"phase": "rollout"})
+        clock.now += 10
+    state.progress(0, 0, {"phase": "evaluation", "done": 3, "of": 9})
+    assert (state.step, state.total, state.phase, state.done, state.of) == (3, 100, "evaluation", 3, 9)
+    assert state.outlook().left == pytest.approx(97 * 10 - 10)
+
+
 def test_numbers_that_are_not_finite_are_passed_over() -> None:
     view = live(80, 40)
     feed(view)
