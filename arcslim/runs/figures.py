@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,8 +34,12 @@ def _gib(value: float) -> str:
     return f"{value / 2**30:.1f} GiB"
 
 
+# Stand under `reward/` and are no parts of it.
+NO_PARTS = ("reward/total", "reward/solved_rate", "reward/nan_rows")
+
 # Metric -> label and form, in the order of the view; the parts of the reward come after its total.
 SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
+    "reward/solved_rate": ("solved", _share),
     "thinking/tokens_mean": ("thinking", _tokens),
     "completion/tokens_mean": ("completion", _tokens),
     "completion/cut_off_rate": ("cut off", _share),
@@ -56,7 +60,7 @@ def facts(state: ViewState) -> list[Fact]:
     thought = [values[EVAL_THINKING] for _, values in state.evaluations if EVAL_THINKING in values]
     if thought:
         found.append(Fact("thinking, eval", _tokens(thought[-1]), tuple(thought)))
-    for name in sorted((name for name in state.latest if name.startswith("reward/")), key=_total_first):
+    for name in ["reward/total", *reward_parts(state.latest)] if "reward/total" in state.latest else []:
         label = "reward" if name == "reward/total" else f"  {name.removeprefix('reward/')}"
         found.append(Fact(label, f"{state.latest[name]:.3f}", tuple(state.history[name])))
     for name, (label, form) in SHOWN.items():
@@ -77,8 +81,9 @@ def pass_words(passed: Sequence[tuple[int, float]]) -> str:
     return f"{last:.1%} {100 * (last - first):+.1f}"
 
 
-def _total_first(name: str) -> tuple[bool, str]:
-    return name != "reward/total", name
+def reward_parts(names: Iterable[str]) -> list[str]:
+    """Of metric names those of the reward's parts, by their order in the alphabet."""
+    return sorted(name for name in names if name.startswith("reward/") and name not in NO_PARTS)
 
 
 def curve(values: Sequence[float], width: int) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from arcslim.errors import InputError
+from arcslim.runs.figures import reward_parts
 from arcslim.runs.writing import as_number, read_rows, sync_folder
 
 # Okabe and Ito's colours: told apart by people who are colour-blind, and in grey.
@@ -85,7 +86,8 @@ def draw_run(folder: Path, output: Path, *, floor: float | None = None, title: s
         InputError: no metrics, or matplotlib is not installed.
     """
     series = read_series(folder)
-    names = sorted({name for kind, name in series if kind == "train" and name.startswith("reward/")}, key=_total_first)
+    total = [name for kind, name in series if (kind, name) == ("train", "reward/total")]
+    names = total + reward_parts(name for kind, name in series if kind == "train")
     reward = PanelPlan(REWARD, tuple(("train", name, _part(name)) for name in names))
     panels = [(plan, _run_lines(plan, series)) for plan in (PASS, reward, THINKING, TEACHING, ENTROPY, CUT_OFF)]
     return _draw(panels, output, title or folder.resolve().name, resolved_floor(folder) if floor is None else floor)
@@ -188,7 +190,16 @@ def _draw(panels: Sequence[tuple[PanelPlan, list[Line]]], output: Path, title: s
 def _draw_panel(axes: Any, plan: PanelPlan, lines: Sequence[Line], last: int, floor: float | None) -> None:
     for line in lines:
         steps, values = zip(*line.points, strict=True)
-        axes.plot(steps, values, color=line.colour, linewidth=1.6, marker="o" if line.dots else None, markersize=3)
+        axes.plot(
+            steps,
+            values,
+            color=line.colour,
+            linewidth=1.6,
+            marker="o" if line.dots else None,
+            markersize=3,
+            clip_on=False,
+            zorder=3,
+        )
         if line.spread is not None:
             low, high = zip(*line.spread, strict=True)
             axes.fill_between(steps, low, high, color=line.colour, alpha=0.15, linewidth=0)
@@ -248,10 +259,6 @@ def _apart(axes: Any, values: Sequence[float]) -> list[float]:
 
 def _colours(count: int) -> list[str]:
     return [COLOURS[index % len(COLOURS)] for index in range(count)]
-
-
-def _total_first(name: str) -> tuple[bool, str]:
-    return name != "reward/total", name
 
 
 def _part(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from rich.text import Text
 
-from arcslim.runs.figures import PASS, outlook_words
+from arcslim.runs.figures import PASS, outlook_words, reward_parts
 from arcslim.runs.grid_view import Panel, draw_panels
 from arcslim.runs.view_state import SampleView, ViewState
 from arcslim.runs.visible import tail, visible
@@ -20,6 +20,7 @@ WIDTH = 100
 
 # Metric -> short name, form. The reward's parts are put in by name.
 LINE = {
+    "reward/solved_rate": ("solved", "{:.0%}"),
     "thinking/tokens_mean": ("thinking", "{:.0f}"),
     "completion/cut_off_rate": ("cut_off", "{:.0%}"),
     "policy/entropy": ("entropy", "{:.3f}"),
@@ -96,8 +97,8 @@ class PlainView:
         words = [f"step {step}/{self.state.total}"]
         if "reward/total" in numbers:
             words.append(f"reward {numbers['reward/total']:.3f}")
-        parts = sorted(name for name in numbers if name.startswith("reward/") and name != "reward/total")
-        words += [f"{visible(name.removeprefix('reward/'))} {numbers[name]:.3f}" for name in parts]
+        for name in reward_parts(numbers):
+            words.append(f"{visible(name.removeprefix('reward/'))} {numbers[name]:.3f}")
         words += [f"{short} {form.format(numbers[name])}" for name, (short, form) in LINE.items() if name in numbers]
         memory = numbers.get("memory/gpu_peak_bytes") or numbers.get("memory/host_peak_bytes")
         if memory:
