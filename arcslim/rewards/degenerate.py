@@ -16,8 +16,8 @@ What counts as degenerate, with examples (``tests/rewards/test_degenerate.py`` h
                 40 words ten times: 10%; ``Row 1: 123 -> 321. Row 2: 456 -> 654.``: 100%); or it compresses to under 8%
                 (``0`` 500 times: 3%; English prose: 40%); or half of it is one endless word (over 30 characters of at
                 most 3 kinds); or letters and digits are under 20% of it
-``pasted``      at least 80% of it are lines of the prompt, and with them either 25% of the example grids' cells or half
-                of the prompt's own words came back
+``pasted``      at least 80% of it are lines of the prompt (or parts of its sentences), and with them either 40% of the
+                example grids' cells or a sentence of 40 characters came back: headings over the test grid are no paste
 ==============  ========================================================================================================
 
 Short honest thinking is never ``repeated``: under 8 words, and under 128 characters without an endless word, nothing
@@ -33,6 +33,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
+from arcslim.prompts.render import base_text, chat_text
+from arcslim.prompts.text import GridFormat
 from arcslim.tasks.grid import MAX_SIDE
 from arcslim.tasks.task import Task
 
@@ -48,8 +50,8 @@ MIN_VISIBLE = 0.20
 MAX_ENDLESS = 0.5
 ENDLESS_KINDS = 3
 MAX_PASTED = 0.8
-PASTED_CELLS = 0.25
-PASTED_WORDS = 0.5
+PASTED_CELLS = 0.4
+SENTENCE = 40
 
 _SAY_NOTHING = """
 a an and answer begin by careful carefully do done empty first goes go here hmm i in is it its lets let me my n
@@ -85,7 +87,8 @@ def why_degenerate(thinking: str, task: Task, prompt_text: str = "") -> Degenera
     words = text.split()
     if _looks_repeated(text, words) and _is_repeated(text, task):
         return "repeated"
-    if _looks_pasted(text, task, prompt_text) and _is_pasted(text, task, prompt_text):
+    prompt_text = prompt_text or _rendered(task)
+    if _looks_pasted(text, prompt_text) and _is_pasted(text, task, prompt_text):
         return "pasted"
     return None
 
@@ -181,11 +184,12 @@ def _lines(text: str) -> list[str]:
     return [stripped for line in text.split("\n") if (stripped := line.strip())]
 
 
-def _prompt_lines(task: Task, prompt_text: str) -> frozenset[str]:
-    if prompt_text:
-        return _lines_of(prompt_text)
-    rows = _example_rows(task)
-    return frozenset(rows) | frozenset(" ".join(row) for row in rows)
+def _rendered(task: Task) -> str:
+    """What the prompt may have been where it is not handed in: every style of it."""
+    if any(pair.output is None for pair in task.train):
+        return "\n".join(_example_rows(task))
+    styles: tuple[GridFormat, ...] = ("compact", "spaced")
+    return "\n".join(text(task, style) for style in styles for text in (chat_text, base_text))
 
 
 def _example_rows(task: Task) -> list[str]:
@@ -193,24 +197,28 @@ def _example_rows(task: Task) -> list[str]:
     return [row for grid in grids for row in _rows(grid.rows())]
 
 
-def _looks_pasted(text: str, task: Task, prompt_text: str) -> bool:
-    known = _prompt_lines(task, prompt_text)
+def _looks_pasted(text: str, prompt_text: str) -> bool:
+    known = _lines_of(prompt_text)
     lines = _lines(text)
-    return sum(len(line) for line in lines if line in known) >= MAX_PASTED / 2 * sum(map(len, lines))
+    pasted = sum(len(line) for line in lines if line in known or _is_part_of_a_sentence(line, prompt_text))
+    return pasted >= MAX_PASTED / 2 * sum(map(len, lines))
+
+
+def _is_part_of_a_sentence(line: str, prompt_text: str) -> bool:
+    return len(line) >= SENTENCE and line in prompt_text and not _compact(line).isdigit()
 
 
 def _is_pasted(text: str, task: Task, prompt_text: str) -> bool:
-    lines = [_BETWEEN_CELLS.sub("", line) for line in _lines(text)]
-    rest = _without(lines, _working_memory(task))
+    rest = _without(map(_compact, _lines(text)), _working_memory(task))
     examples = _example_rows(task)
-    spoken = [line for line in map(_compact, _prompt_lines(task, prompt_text)) if not line.isdigit()]
-    example_set, spoken_set = set(examples), set(spoken)
-    cells = sum(len(line) for line in rest if line in example_set)
-    words = sum(len(line) for line in rest if line in spoken_set)
-    if cells + words < MAX_PASTED * sum(map(len, rest)):
+    rows = frozenset(examples)
+    spoken = frozenset(map(_compact, _lines_of(prompt_text))) - rows
+    cells = sum(len(line) for line in rest if line in rows)
+    said = [line for line in rest if line in spoken or _is_part_of_a_sentence(line, prompt_text)]
+    if cells + sum(map(len, said)) < MAX_PASTED * sum(map(len, rest)):
         return False
-    return (cells > 0 and cells >= PASTED_CELLS * sum(map(len, examples))) or (
-        words > 0 and words >= PASTED_WORDS * sum(map(len, spoken))
+    return (cells > 0 and cells >= PASTED_CELLS * sum(map(len, examples))) or any(
+        len(line) >= SENTENCE for line in said
     )
 
 

@@ -83,8 +83,8 @@ class MinThinkingReward:
         if section.mode == "bonus":
             return section.bonus * (1.0 - missing)
         if section.mode == "gate":
-            return -(1.0 - section.gate_min) * missing
-        return -self.price * missing
+            return 0.0 - (1.0 - section.gate_min) * missing
+        return 0.0 - self.price * missing  # no -0.0
 
     def set_min_tokens(self, tokens: int) -> None:
         """Set L once it is measured.
