@@ -68,7 +68,6 @@ _INVISIBLE = re.compile(
     "\ud800-\udfff\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
-_WORD_CHARACTER = re.compile(r"[^\W_]")
 _WORD = re.compile(r"[^\W_]+")
 _BETWEEN_CELLS = re.compile(r"(?<=[0-9])(?:, | |,)(?=[0-9])")
 
@@ -82,7 +81,7 @@ def why_degenerate(thinking: str, task: Task, prompt_text: str = "") -> Degenera
             return "invisible"
     if not text or text.isspace():
         return "empty"
-    if _WORD_CHARACTER.search(text) is None or _is_placeholder(text):
+    if _is_placeholder(text):
         return "placeholder"
     words = text.split()
     if _looks_repeated(text, words) and _is_repeated(text, task):
@@ -94,7 +93,10 @@ def why_degenerate(thinking: str, task: Task, prompt_text: str = "") -> Degenera
 
 
 def _is_placeholder(text: str) -> bool:
-    """Whether every word is one that says nothing. The first word of honest thinking mostly settles it."""
+    """Whether no word says anything. The first word of honest thinking mostly settles it."""
+    first = _WORD.search(text)
+    if first is not None and first.group().lower() not in PLACEHOLDERS:
+        return False
     return all(match.group().lower() in PLACEHOLDERS for match in _WORD.finditer(text))
 
 
@@ -119,9 +121,10 @@ def compressed_share(text: str) -> float:
 def _looks_repeated(text: str, words: list[str]) -> bool:
     """Whether the text as a whole repeats itself. Counting distinct words clears most texts without the costly looks:
     each begins a 4-gram of its own, and takes about a byte at least when compressed."""
-    if max(map(len, words)) > MAX_SIDE:
+    kinds = set(words)
+    if max(map(len, kinds)) > MAX_SIDE:
         return True
-    distinct = len(set(words))
+    distinct = len(kinds)
     if (
         len(words) >= MIN_WORDS
         and distinct - NGRAM < MIN_DISTINCT * len(words)
@@ -205,7 +208,13 @@ def _looks_pasted(text: str, prompt_text: str) -> bool:
 
 
 def _is_part_of_a_sentence(line: str, prompt_text: str) -> bool:
-    return len(line) >= SENTENCE and line in prompt_text and not _compact(line).isdigit()
+    # its beginning is looked for first: a long needle is slow to look for
+    return (
+        len(line) >= SENTENCE
+        and line[:SENTENCE] in prompt_text
+        and line in prompt_text
+        and not _compact(line).isdigit()
+    )
 
 
 def _is_pasted(text: str, task: Task, prompt_text: str) -> bool:
