@@ -66,6 +66,27 @@ def test_left_padding_changes_nothing(policy: Policy) -> None:
     assert together == alone
 
 
+def test_shared_prompts_and_leaving_rows_change_nothing(policy: Policy) -> None:
+    """Greedy, past several sweeps and with rows that end at different times: the same as plain ``generate``."""
+    import torch
+
+    from arcslim.policy import generate as module
+
+    policy.model.to(torch.float32)
+    ends = tuple(range(0, 250, 25))  # so many that rows do end
+    many = Policy(policy.model, policy.tokenizer, ends, (), "cpu")
+    prompts = [prompt for prompt in PROMPTS for _ in range(3)]
+    greedy = section(40, top_k=1, repetition_penalty=5.0)  # else a random model says one token for ever
+    policy.model.eval()
+    fast = module._draw_on_cpu(many, prompts, greedy, 0)
+    plain = module._draw_with_transformers(many, prompts, greedy, 0)
+    policy.model.train().to(torch.bfloat16)
+    fast_completions = [to_completion(many, tokens) for tokens in fast]
+    assert fast_completions == [to_completion(many, tokens) for tokens in plain]
+    assert len({len(c.token_ids) for c in fast_completions}) > 1
+    assert any(not c.cut_off for c in fast_completions)
+
+
 def test_training_mode_is_as_before_and_dropout_is_off(policy: Policy) -> None:
     model: Any = policy.model
     modes = []
