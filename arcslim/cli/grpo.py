@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from arcslim.cli.options import (
     Data,
     DryRun,
@@ -16,6 +18,7 @@ from arcslim.cli.options import (
     Sets,
     TrainOptions,
 )
+from arcslim.cli.train import resolve, tell_resolved, train
 
 
 def grpo(
@@ -45,8 +48,18 @@ def grpo(
         dry_run=dry_run,
         force=force,
     )
-    resolved = options.resolve()
+    options, resolved = resolve(options)
+    if options.dry_run:
+        from arcslim.cli.dry_run import dry_run as show
 
-    from arcslim.recipes.grpo import run
+        show(resolved)
+        return
 
-    run(resolved, options)
+    tell_resolved(resolved)
+    train("grpo", options, resolved, _run)
+
+
+def _run(*arguments: Any, **named: Any) -> Any:
+    from arcslim.recipes.grpo import run  # torch and the rest: only once the folder is open
+
+    return run(*arguments, **named)

@@ -64,8 +64,8 @@ class Renderer:
 def chat_text(task: Task, style: GridFormat) -> str:
     """The user's message of the style ``chat``."""
     return (
-        "One rule turns each input grid into its output grid. Find the rule and apply it to the test input.\n"
-        "First think inside <think> </think>. Then give the output grid inside <answer> </answer>, "
+        "Find the rule that turns each input into its output. Think inside <think> </think>. "
+        "Then give the test output inside <answer> </answer>, "
         f"{_FORMAT[style]}.\n\n{_examples(task, style)}"
         f"Test input:\n{grid_to_text(task.test[0].input, style)}\n"
     )

@@ -14,7 +14,7 @@ from arcslim.policy.load import Policy
 from arcslim.recipes.prepare import Asked
 from arcslim.recipes.rollouts import Reader
 from arcslim.rewards.base import Rollout
-from arcslim.rewards.statistics import completion_metrics
+from arcslim.rewards.statistics import completion_metrics, thinking_metrics
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def evaluate(
     questions = [one for one in asked for _ in range(samples)]
     rollouts = Reader(policy.tokenizer).read(questions, [completion for group in drawn for completion in group])
     right = np.array([rollout.solved for rollout in rollouts]).reshape(len(asked), samples)
-    shape = completion_metrics(rollouts)
+    shape = completion_metrics(rollouts) | thinking_metrics(rollouts)
     thought_right = [rollout.thinking_tokens for rollout in rollouts if rollout.solved]
     values = {
         "pass@1": float(right.mean()),

@@ -67,8 +67,6 @@ def prepare(config: Config, tokenizer: Any) -> Prepared:
     if not split.train:
         raise DataError("no training task is left", "raise prompt.max_tokens, or choose other sources")
     train = _asked(renderer, "train", split.train)
-    if config.grpo.longest_first:
-        train = tuple(sorted(train, key=lambda asked: -len(asked.prompt.token_ids)))
     held = {
         "select": _asked(renderer, "select", split.select),
         "test": _asked(renderer, "test", split.test),

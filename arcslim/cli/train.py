@@ -1,0 +1,124 @@
+"""What every training command does around its recipe: resolve, dry-run, open the run folder, obey Ctrl-C, sum up."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from arcslim.cli.options import TrainOptions
+from arcslim.config import Config
+from arcslim.errors import ArcslimError, InputError, Stopped
+from arcslim.presets import Resolved, to_toml
+from arcslim.runs.console import Tee, open_view
+from arcslim.runs.environment import environment
+from arcslim.runs.folder import RunFolder
+from arcslim.runs.places import fresh_run_dir
+from arcslim.runs.signals import StopRequest
+from arcslim.runs.trackers import prepare_report_to
+
+RESOLVED = "resolved.toml"
+Recipe = Callable[..., Any]
+
+
+def resolve(options: TrainOptions) -> tuple[TrainOptions, Resolved]:
+    """Where a run is resumed, its folder is known, and its own ``resolved.toml`` stands in for a missing preset.
+
+    Raises:
+        ConfigError: everything that is wrong with the configuration.
+        InputError: ``--resume`` without a run to resume.
+    """
+    if options.resume is not None and options.run_dir is None:
+        checkpoint = Path(options.resume)
+        if options.resume in ("auto", "newest") or not checkpoint.name.startswith("checkpoint-"):
+            raise InputError("--resume does not know which run to go on with", "name its folder with --run-dir")
+        options = replace(options, run_dir=str(checkpoint.parent))
+    own = None if options.resume is None else Path(str(options.run_dir)) / RESOLVED
+    if options.preset is None and own is not None and own.is_file():
+        options = replace(options, preset=str(own))
+    return options, options.resolve()
+
+
+def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
+    """The resolved configuration in short: what differs from the defaults, with where it comes from, and the doubts."""
+    console = console or Console(highlight=False)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value, origin in resolved.changed():
+        table.add_row(name, str(value), f"[dim]{origin}[/dim]")
+    console.print(table)
+    for warning in resolved.warnings:
+        console.print("doubtful:", str(warning), style="yellow", markup=False)
+
+
+def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -> None:
+    """Run a recipe in its folder, with the console's view and the records on disk."""
+    config = resolved.config
+    report_to, notes = prepare_report_to(config.run.report_to)
+    config = config.model_copy(update={"run": config.run.model_copy(update={"report_to": tuple(report_to)})})
+    place = Path(config.run.dir) if config.run.dir is not None else fresh_run_dir(recipe, resolved.preset)
+    with _open_folder(place, options) as folder:
+        title = f"arcslim {recipe} · {resolved.preset or 'defaults'} · {folder.path}"
+        view = open_view(title, price_per_hour=config.run.price_per_hour, max_hours=config.run.max_hours)
+        with view, StopRequest(view.stopping) as stop:
+            sink = Tee([folder, view])
+            _write_records(folder, resolved, config)
+            for note in (*notes, *folder.notes, *(f"doubtful: {warning}" for warning in resolved.warnings)):
+                sink.event(folder.start_step, "warning", note)
+            resume_from = None if folder.checkpoint is None else folder.checkpoint.path
+            try:
+                outcome = run(config, sink, folder, stop, cache_dir=folder.path / "cache", resume_from=resume_from)
+            except Stopped as stopped:
+                stopped.hint = resume_line(recipe, folder.path)
+                raise
+            except ArcslimError as error:
+                sink.event(folder.start_step, "end", f"failed: {error.message}")
+                raise
+        sum_up(recipe, folder.path, outcome)
+
+
+def resume_line(recipe: str, path: Path) -> str:
+    return f"go on with: arcslim {recipe} --run-dir {path} --resume auto"
+
+
+def sum_up(recipe: str, path: Path, outcome: Any) -> None:
+    """Start against end, figure by figure, and where everything lies."""
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for heading in ("held out", "start", "best"):
+        table.add_column(heading, justify="left" if heading == "held out" else "right")
+    for name, end in outcome.end.items():
+        if name.split("/")[-1].startswith(("pass@", "thinking_tokens_mean")):
+            start = outcome.start.get(name)
+            form = "{:.1%}" if "pass@" in name else "{:.1f}"
+            table.add_row(name, "" if start is None else form.format(start), form.format(end))
+    if outcome.end:
+        console.print(table)
+    if outcome.best_step is not None:
+        console.print(f"best checkpoint: step {outcome.best_step} of {outcome.steps}")
+    if outcome.stopped:
+        console.print(f"stopped: {outcome.stopped}; {resume_line(recipe, path)}", markup=False)
+    console.print(f"run folder: {path} (the adapter is in {path / 'final'})", markup=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _open_folder(place: Path, options: TrainOptions) -> Iterator[RunFolder]:
+    from arcslim.recipes.state import STATE_FILE
+
+    if options.resume is None:
+        folder = RunFolder.create(place, force=options.force)
+    else:
+        folder = RunFolder.resume(place, options.resume, required=(STATE_FILE,))
+    with folder:
+        yield folder
+
+
+def _write_records(folder: RunFolder, resolved: Resolved, config: Config) -> None:
+    """What was run, and on what. A resumed run keeps the floor that was measured at its start."""
+    if folder.checkpoint is None:
+        folder.write_text(RESOLVED, to_toml(config, resolved.origins))
+    folder.write_json("environment.json", environment(world_size=1))

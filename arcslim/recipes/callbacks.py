@@ -1,0 +1,206 @@
+"""The callbacks of a training run: write it down, look for collapse, evaluate, stop in time, save what is ours.
+
+They serve every recipe that trains with a transformers ``Trainer``. Their order is the order below.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from arcslim.config import RunSection
+from arcslim.recipes.evaluate import Evaluation
+from arcslim.recipes.sink import RunStore, Sink, StopSignal
+from arcslim.recipes.state import RunState
+
+LOGGED = {"loss": "loss", "grad_norm": "optim/grad_norm", "learning_rate": "optim/lr", "kl": "policy/kl"}
+LOGGED |= {"entropy": "policy/entropy", "sampling/importance_sampling_ratio/mean": "policy/importance_ratio_mean"}
+
+
+class Recorder(TrainerCallback):
+    """One row of ``metrics.jsonl`` a step: TRL's figures under our names, ``pending()`` of the recipe, seconds, memory.
+
+    ``pending`` hands over figures that wait to be written, and ``rollout_times`` tells when the newest rollout was
+    drawn and scored (on ``clock``). A step without a rollout of its own has no rollout figures.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        pending: Callable[[], dict[str, float]],
+        rollout_times: Callable[[], tuple[float, float]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sink, self._pending, self._rollout_times, self._clock = sink, pending, rollout_times, clock
+        self._began = clock()
+        self._seconds: dict[str, float] = {}
+        self.row: dict[str, float] = {}
+
+    def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self._began = self._clock()
+        self._sink.progress(state.global_step, state.max_steps, phase="rollout")
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        ended = self._clock()
+        rolled, rewarded = self._rollout_times()
+        self._seconds = {"seconds/step": ended - self._began}
+        if rolled > self._began:
+            self._seconds["seconds/rollout"] = rolled - self._began
+        self._seconds["seconds/update"] = ended - max(rewarded, self._began)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        if not logs or "loss" not in logs:
+            return  # the summary at the end of training
+        logged = {ours: float(logs[theirs]) for theirs, ours in LOGGED.items() if logs.get(theirs) is not None}
+        self.row = logged | self._pending() | self._seconds | memory_peaks()
+        self._sink.metrics(state.global_step, "train", self.row)
+        self._sink.progress(state.global_step, state.max_steps)
+
+
+class SkipBadSteps(TrainerCallback):
+    """A gradient that is not finite changes nothing: it is zeroed before the optimizer sees it, and told."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+    ) -> None:
+        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        if not gradients or bool(torch.stack([gradient.sum() for gradient in gradients]).isfinite().all()):
+            return
+        for gradient in gradients:
+            gradient.zero_()
+        self._sink.event(
+            state.global_step + 1, "skipped_step", "the gradient was not finite: this step changes nothing"
+        )
+
+
+class CollapseWatch(TrainerCallback):
+    """Shows each step's figures to the watches, says what they find, and obeys them."""
+
+    def __init__(
+        self, recorder: Recorder, run: RunState, sink: Sink, set_entropy_coef: Callable[[float], None]
+    ) -> None:
+        self._recorder, self._run, self._sink, self._set_entropy_coef = recorder, run, sink, set_entropy_coef
+        self.stopped_by: str | None = None
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        if not logs or "loss" not in logs:
+            return
+        for finding in self._run.watch.observe(self._recorder.row):
+            self._sink.event(state.global_step, "warning", finding.words)
+            if finding.action == "stop":
+                self.stopped_by = finding.words
+                control.should_save = control.should_training_stop = True
+        wanted = self._run.watch.entropy_coef(self._run.entropy_coef)
+        if wanted != self._run.entropy_coef:
+            self._sink.event(state.global_step, "warning", f"grpo.entropy_coef goes to {wanted:g}")
+            self._run.entropy_coef = wanted
+            self._set_entropy_coef(wanted)
+
+
+class Evaluate(TrainerCallback):
+    """Evaluates every ``run.eval_steps`` and at the last step; a new best is saved; ``run.early_stop`` is obeyed."""
+
+    def __init__(self, section: RunSection, evaluation: Callable[[], Evaluation], run: RunState, sink: Sink) -> None:
+        self._section, self._evaluation, self._run, self._sink = section, evaluation, run, sink
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        step = state.global_step
+        if step % self._section.eval_steps and step < state.max_steps:
+            return
+        values = self._evaluation().values
+        self._sink.metrics(step, "eval", values)
+        self._run.last = values
+        if self._run.improve(values["eval/pass@1"], step):
+            control.should_save = True
+        elif self._section.early_stop and self._run.stale >= self._section.early_stop:
+            detail = f"{self._run.stale} evaluations without a new best: stops early"
+            self._sink.event(step, "stopped", detail)
+            control.should_save = control.should_training_stop = True
+
+
+class StopInTime(TrainerCallback):
+    """Ctrl-C, SIGTERM and ``run.max_hours``: save at the end of a step at which a rollout is used up, then stop.
+
+    In the middle of a rollout's steps a resumed run would roll out again and differ, so it waits for the last of them.
+    """
+
+    def __init__(
+        self,
+        section: RunSection,
+        stop: StopSignal,
+        run: RunState,
+        *,
+        steps_per_rollout: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._section, self._stop, self._run = section, stop, run
+        self._steps_per_rollout, self._clock = steps_per_rollout, clock
+        self._before, self._began = 0.0, clock()
+        self.reason: str | None = None
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self._before = self._run.seconds  # of the parts of this run before it was resumed
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self._run.seconds = self._before + self._clock() - self._began
+        limit = self._section.max_hours
+        if self._stop.requested:
+            self.reason = "stopped on request"
+        elif limit is not None and self._seconds_at_next_save(state) > limit * 3600:
+            self.reason = f"run.max_hours = {limit:g} is reached"
+        if self.reason is not None and state.global_step % self._steps_per_rollout == 0:
+            control.should_save = control.should_training_stop = True
+
+    def _seconds_at_next_save(self, state: TrainerState) -> float:
+        """One more rollout must still fit: stopping in time means before the limit."""
+        return self._run.seconds * (1 + self._steps_per_rollout / max(state.global_step, 1))
+
+
+class SaveState(TrainerCallback):
+    """Finishes a checkpoint: our own state, no copy of the reference, the best marked, the old ones pruned."""
+
+    def __init__(self, section: RunSection, run: RunState, sink: Sink, store: RunStore) -> None:
+        self._section, self._run, self._sink, self._store = section, run, sink, store
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        step = state.global_step
+        checkpoint = Path(args.output_dir) / f"checkpoint-{step}"
+        self._run.save(checkpoint)
+        if self._run.best_step == step:
+            self._store.mark_best(step)
+        self._sink.event(step, "checkpoint", checkpoint.name)
+        self._store.prune(self._section.save_total_limit, self._run.best_step)
+
+
+def memory_peaks() -> dict[str, float]:
+    """Peak bytes so far: of this process in host RAM, and of the GPU's allocator where there is one."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    peaks = {"memory/host_peak_bytes": float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)}
+    if torch.cuda.is_available():
+        peaks["memory/gpu_peak_bytes"] = float(torch.cuda.max_memory_allocated())
+    return peaks

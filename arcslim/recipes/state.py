@@ -1,0 +1,79 @@
+"""What a run knows besides weights: the floor's price, the watches' memory, the best so far. In each checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from arcslim.errors import RunFolderError
+from arcslim.recipes.watch import Watch
+from arcslim.rewards.suite import RewardSuite
+
+STATE_FILE = "arcslim_state.json"
+
+
+@dataclass
+class RunState:
+    """``best`` is the best evaluation so far and ``best_step`` its checkpoint; ``stale`` counts evaluations since then.
+
+    ``start`` holds the figures of the starting policy by name, ``seconds`` what earlier parts of the run have taken.
+    """
+
+    suite: RewardSuite
+    watch: Watch
+    best: float | None = None
+    best_step: int | None = None
+    stale: int = 0
+    seconds: float = 0.0
+    start: dict[str, float] = field(default_factory=dict)
+    last: dict[str, float] = field(default_factory=dict)
+    entropy_coef: float = 0.0
+
+    def improve(self, value: float, step: int) -> bool:
+        """Take an evaluation in: True where it is the best so far (the earlier one on a tie)."""
+        if self.best is None or value > self.best:
+            self.best, self.best_step, self.stale = value, step, 0
+            return True
+        self.stale += 1
+        return False
+
+    def save(self, checkpoint: Path) -> None:
+        """Write into a checkpoint, last of all files: a checkpoint without it is not whole."""
+        data: dict[str, Any] = {
+            "suite": self.suite.state_dict(),
+            "watch": self.watch.state_dict(),
+            "best": self.best,
+            "best_step": self.best_step,
+            "stale": self.stale,
+            "seconds": self.seconds,
+            "start": self.start,
+            "last": self.last,
+            "entropy_coef": self.entropy_coef,
+        }
+        partial = checkpoint / f".{STATE_FILE}.partial"
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(checkpoint / STATE_FILE)
+
+    def load(self, checkpoint: Path) -> None:
+        """Go on where the checkpoint left off.
+
+        Raises:
+            RunFolderError: the checkpoint was written by something else.
+        """
+        try:
+            data = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8"))
+            self.suite.load_state_dict(data["suite"])
+            self.watch.load_state_dict(data["watch"])
+            self.best, self.best_step, self.stale = data["best"], data["best_step"], data["stale"]
+            self.seconds, self.start, self.last = data["seconds"], data["start"], data["last"]
+            self.entropy_coef = data["entropy_coef"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RunFolderError(
+                f"{checkpoint / STATE_FILE} cannot be read: {error}", "resume from another checkpoint"
+            ) from error
