@@ -7,18 +7,21 @@ A batch is ``n`` rollouts; each ``group_size`` consecutive ones share a prompt a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arcslim.rewards.base import Rollout
-from arcslim.rewards.degenerate import distinct_share
+from arcslim.rewards.degenerate import NGRAM
 
 Floats = NDArray[np.float64]
 Scale = Literal["none", "group", "batch"]
 
 SCALE_EPSILON = 1e-4  # TRL's, grpo_trainer.py: (r - mean) / (std + 1e-4)
+_PADDING = np.uint64(2**64 - 1)
+_ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))  # for hashing: odd, bits well spread
 SAME = 1e-8  # rewards closer than this are the same: the tolerance of torch.isclose, by which TRL counts
 
 
@@ -101,7 +104,33 @@ def repetition(token_ids: Sequence[int]) -> float:
 
     Example: (1, 2, 3, 4, 5) gives 0; a token eight times gives 0.8, as one of five 4-grams is new.
     """
-    return 1.0 - distinct_share(token_ids)
+    return repetitions([token_ids])[0]
+
+
+def repetitions(rows: Sequence[Sequence[int]]) -> list[float]:
+    """``repetition`` of each row, in one go: cheaper than a set of tuples for each.
+
+    4-grams are told apart by a hash of 64 bits, sorted row by row; in a row of 4,000 two of them share one with a
+    probability of about 1e-12.
+    """
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    grams = np.maximum(lengths - NGRAM + 1, 0)
+    if not grams.any():
+        return [0.0] * len(rows)
+    ids = np.fromiter(chain.from_iterable(rows), dtype=np.uint64, count=int(lengths.sum()))
+    hashes = np.zeros(len(ids) - NGRAM + 1, dtype=np.uint64)
+    for offset in range(NGRAM):  # the multiplication wraps around
+        hashes = (hashes ^ (ids[offset : offset + len(hashes)] + _ODD[0])) * _ODD[1]
+        hashes ^= hashes >> np.uint64(29)
+    # a 4-gram belongs to a row if it begins and ends in it
+    row_of = np.repeat(np.arange(len(rows)), lengths)
+    kept = row_of[: len(hashes)] == row_of[NGRAM - 1 :]
+    places = np.arange(int(grams.max())) < grams[:, None]
+    table = np.full(places.shape, _PADDING)
+    table[places] = hashes[kept]
+    table.sort(axis=1)
+    distinct = 1 + np.count_nonzero(table[:, 1:] != table[:, :-1], axis=1) - (grams < places.shape[1])
+    return np.where(grams > 0, 1.0 - distinct / np.maximum(grams, 1), 0.0).tolist()
 
 
 def completion_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
@@ -110,7 +139,7 @@ def completion_metrics(rollouts: Sequence[Rollout]) -> dict[str, float]:
         {
             "completion/tokens_mean": [len(rollout.completion.token_ids) for rollout in rollouts],
             "completion/cut_off_rate": [rollout.completion.cut_off for rollout in rollouts],
-            "completion/repetition": [repetition(rollout.completion.token_ids) for rollout in rollouts],
+            "completion/repetition": repetitions([rollout.completion.token_ids for rollout in rollouts]),
         }
     )
 

@@ -19,6 +19,7 @@ from arcslim.rewards.registry import load_reward, parse_reward_spec, reward_name
 from arcslim.rewards.statistics import (
     Floats,
     Scale,
+    completion_metrics,
     deviations,
     fill_from_group,
     scale_of,
@@ -118,8 +119,8 @@ class RewardSuite:
 
         With ``training``, rewards that move (the floor's price) are told of the batch, after it was scored. Metrics:
         ``reward/total``, ``reward/<name>`` (unweighted), ``reward/solved_rate``, ``reward/nan_rows``, those of
-        ``thinking_metrics``, ``thinking/shortfall_mean`` and ``thinking/price`` where they mean something, and with
-        groups of two or more ``group/…`` and ``advantage/…`` (see ``statistics.py``).
+        ``completion_metrics`` and ``thinking_metrics``, ``thinking/shortfall_mean`` and ``thinking/price`` where they
+        mean something, and with groups of two or more ``group/…`` and ``advantage/…`` (see ``statistics.py``).
 
         Raises:
             RewardError: groups that do not divide the batch or mix prompts; a reward of the wrong shape.
@@ -189,7 +190,7 @@ class RewardSuite:
                 metrics[f"reward/{name}"] = float(known.mean())
         metrics["reward/solved_rate"] = sum(rollout.solved for rollout in rollouts) / len(rollouts)
         metrics["reward/nan_rows"] = float(np.isnan(totals).sum())
-        metrics |= thinking_metrics(rollouts)
+        metrics |= completion_metrics(rollouts) | thinking_metrics(rollouts)
         thinking = self.rewards.get(MinThinkingReward.name)
         if isinstance(thinking, MinThinkingReward) and thinking.min_tokens:
             metrics["thinking/shortfall_mean"] = sum(map(thinking.shortfall, rollouts)) / len(rollouts)

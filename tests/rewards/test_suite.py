@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from arcslim.config import RewardSection
 from arcslim.errors import NonFiniteError, RewardError
 from arcslim.rewards.base import Rollout
-from arcslim.rewards.statistics import completion_metrics, fill_from_group, repetition
+from arcslim.rewards.statistics import completion_metrics, fill_from_group, repetition, repetitions
 from arcslim.rewards.suite import RewardSuite, Scored
 from arcslim.tasks.grid import Grid
 from arcslim.tasks.task import Pair, Task
@@ -333,9 +333,14 @@ def test_repetition(ids: tuple[int, ...], share: float) -> None:
     assert repetition(ids) == pytest.approx(share)
 
 
-@given(st.lists(st.integers(0, 3)))
-def test_repetition_is_a_share(ids: list[int]) -> None:
-    assert 0.0 <= repetition(ids) < 1.0
+@given(st.lists(st.lists(st.one_of(st.integers(0, 2), st.integers(0, 200_000)), max_size=40), max_size=6))
+def test_repetition_counts_distinct_4_grams_of_each_row(rows: list[list[int]]) -> None:
+    def counted(ids: list[int]) -> float:
+        grams = [tuple(ids[start : start + 4]) for start in range(len(ids) - 3)]
+        return 1 - len(set(grams)) / len(grams) if grams else 0.0
+
+    assert repetitions(rows) == pytest.approx([counted(ids) for ids in rows])
+    assert [repetition(ids) for ids in rows] == pytest.approx(repetitions(rows))
 
 
 def test_completion_and_thinking_metrics(make_rollout: MakeRollout) -> None:
