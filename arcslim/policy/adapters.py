@@ -62,7 +62,8 @@ def ensure_reference_adapter(model: Any) -> bool:
     Needed with ``beta > 0`` after SFT: TRL makes the copy itself, Unsloth's GPU trainer takes that out but still scores
     with ``ref`` where it exists (else with the bare base model). Call it after the trainer is made: where TRL has made
     the copy, or where the adapter is fresh (its B is 0, so that the base model is the same reference for no memory),
-    nothing is added. The active adapter stays as it is. Idempotent.
+    nothing is added. The active adapter stays as it is. Idempotent. Raises ModelError where the policy shares its
+    weights with vLLM [read in Unsloth's load_lora, not tried on a card].
     """
     if not hasattr(model, "peft_config"):
         return False
@@ -73,6 +74,12 @@ def ensure_reference_adapter(model: Any) -> bool:
         raise ModelError(f"the model's adapters are {', '.join(model.peft_config)}: none is named {TRAINED!r}")
     if _is_fresh(model):
         return False
+    if hasattr(model, "vllm_engine"):
+        raise ModelError(
+            "grpo.beta over an adapter that was trained before cannot be rolled out with vLLM: Unsloth would hand the "
+            "reference's weights to vLLM as well, which does not know them",
+            "set grpo.beta=0, or model.fast_inference=false",
+        )
     config = copy.deepcopy(model.peft_config[TRAINED])
     config.inference_mode = True
     model.add_adapter(REFERENCE, config)

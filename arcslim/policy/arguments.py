@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from arcslim.config import LoraSection, ModelSection
 
 _CHECKPOINTING: dict[str, bool | str] = {"unsloth": "unsloth", "true": True, "false": False}
@@ -28,7 +26,7 @@ def from_pretrained_arguments(
     }
     if not on_gpu:
         # CPUs multiply bf16 no faster, and attend with one query (decoding) four times slower than in fp32
-        arguments["dtype"] = torch.float32
+        arguments["dtype"] = "float32"  # by name: this module stays free of torch
     if on_gpu:
         arguments["fast_inference"] = model.fast_inference
         if model.fast_inference:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arcslim.config import GenerationSection
@@ -222,10 +224,18 @@ def _draw_with_vllm(
     outputs = model.fast_generate(
         [{"prompt_token_ids": list(prompt)} for prompt in prompts],
         sampling_params=parameters,
-        lora_request=model.load_lora("arcslim-rollout", load_tensors=True) if hasattr(model, "load_lora") else None,
+        lora_request=_adapter_as_it_is(model),
         use_tqdm=False,
     )
     return [list(output.outputs[0].token_ids) for output in outputs]
+
+
+def _adapter_as_it_is(model: Any) -> Any:
+    """vLLM's request for the adapter's present weights; its settings go through a file, which belongs in the cache."""
+    if not hasattr(model, "peft_config"):
+        return None
+    place = Path(os.environ["UNSLOTH_COMPILE_LOCATION"]) / "rollout-adapter"
+    return model.load_lora(str(place), load_tensors=True)
 
 
 @contextlib.contextmanager

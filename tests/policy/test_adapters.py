@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from arcslim.config import LoraSection
+from arcslim.errors import ModelError
 from arcslim.policy.adapters import adapter_to_fp32, adapter_unrounded, ensure_reference_adapter, save_adapter
 from arcslim.policy.load import Policy
 
@@ -141,6 +142,15 @@ def test_reference_is_added_where_the_trainer_makes_none(load: Load) -> None:
     assert ensure_reference_adapter(policy.model) is True
     assert ensure_reference_adapter(policy.model) is False
     assert_reference(policy.model)
+
+
+def test_reference_and_vllm_are_refused(load: Load) -> None:
+    """Unsloth hands every lora tensor of the state dict to vLLM, also those of ``ref``."""
+    policy = load(load_in_4bit=True)
+    after_sft(policy.model)
+    policy.model.vllm_engine = object()
+    with pytest.raises(ModelError, match="vLLM"):
+        ensure_reference_adapter(policy.model)
 
 
 def test_a_fresh_adapter_needs_no_reference(load: Load) -> None:
