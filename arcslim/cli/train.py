@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -58,16 +59,19 @@ def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
 def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -> None:
     """Run a recipe in its folder, with the console's view and the records on disk."""
     config = resolved.config
-    report_to, notes = prepare_report_to(config.run.report_to)
-    config = config.model_copy(update={"run": config.run.model_copy(update={"report_to": tuple(report_to)})})
+    _refuse_several_processes()
     place = Path(config.run.dir) if config.run.dir is not None else fresh_run_dir(recipe, resolved.preset)
     with _open_folder(place, options) as folder:
+        report_to, notes = prepare_report_to(config.run.report_to, folder.path)
+        config = config.model_copy(update={"run": config.run.model_copy(update={"report_to": tuple(report_to)})})
         title = f"arcslim {recipe} · {resolved.preset or 'defaults'} · {folder.path}"
         view = open_view(title, price_per_hour=config.run.price_per_hour, max_hours=config.run.max_hours)
         with view, StopRequest(view.stopping) as stop:
             sink = Tee([folder, view])
             _write_records(folder, resolved, config)
-            for note in (*notes, *folder.notes, *(f"doubtful: {warning}" for warning in resolved.warnings)):
+            for note in folder.notes:
+                view.event(folder.start_step, "restart", note)  # the folder has written them down already
+            for note in (*notes, *(f"doubtful: {warning}" for warning in resolved.warnings)):
                 sink.event(folder.start_step, "warning", note)
             resume_from = None if folder.checkpoint is None else folder.checkpoint.path
             try:
@@ -79,6 +83,15 @@ def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -
                 sink.event(folder.start_step, "end", f"failed: {error.message}")
                 raise
         sum_up(recipe, folder.path, outcome)
+
+
+def _refuse_several_processes() -> None:
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    if world_size > 1:
+        raise InputError(
+            f"this was started as one of {world_size} processes (WORLD_SIZE), and arcslim trains with one, on one GPU",
+            "start it without torchrun or accelerate launch",
+        )
 
 
 def resume_line(recipe: str, path: Path) -> str:

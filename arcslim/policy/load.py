@@ -95,9 +95,13 @@ def start_unsloth(cache_dir: Path, *, standby: bool = False) -> ModuleType:
     late = [name for name in ("trl", "transformers", "peft") if name in sys.modules]
     if late:
         log.debug("imported before Unsloth: %s", ", ".join(late))
-    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)  # it misses an optional kernel package
+    for noisy in ("bitsandbytes.backends.cpu.ops", "torch.utils._pytree"):  # an optional kernel, torchao's old calls
+        logging.getLogger(noisy).setLevel(logging.ERROR)
     with _print_to_log():
         import unsloth
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # of reading weights, which takes seconds; the hub's own bars of downloading stay
     return unsloth
 
 

@@ -87,9 +87,7 @@ def base_text(task: Task, style: GridFormat) -> str:
     )
 
 
-def _examples(
-    task: Task, style: GridFormat, before: str = "Example {} input", after: str = "Example {} output"
-) -> str:
+def _examples(task: Task, style: GridFormat, before: str = "Example {} input", after: str = "Example {} output") -> str:
     parts: Sequence[str] = [
         f"{before.format(number)}:\n{grid_to_text(pair.input, style)}\n"
         f"{after.format(number)}:\n{_known(pair.output, style)}\n\n"

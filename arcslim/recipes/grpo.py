@@ -57,6 +57,7 @@ def run(
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of `rollout_func`
     start_unsloth(cache_dir, standby=config.model.standby)
+    from transformers import PrinterCallback
     from trl import GRPOConfig, GRPOTrainer  # after Unsloth, which replaces them on a GPU
 
     from arcslim.recipes import callbacks
@@ -94,6 +95,7 @@ def run(
     watch = callbacks.CollapseWatch(recorder, state, sink, lambda value: setattr(trainer, "entropy_coef", value))
     steps_per_rollout = max(1, round(geometry.optimizer_steps_per_rollout))
     in_time = callbacks.StopInTime(config.run, stop, state, steps_per_rollout=steps_per_rollout)
+    trainer.remove_callback(PrinterCallback)  # the view shows what it would print
     for callback in (
         callbacks.SkipBadSteps(sink),
         recorder,
@@ -105,7 +107,7 @@ def run(
         trainer.add_callback(callback)
 
     if resume_from is None:
-        _look_at_the_start(config, state, evaluator, sink, store)
+        _look_at_the_start(config, state, evaluator, prepared, sink, store)
     else:
         state.load(resume_from)
     stop.check()
@@ -122,7 +124,9 @@ def run(
     if stop.requested:
         sink.event(steps, "stopped", "on request; everything is saved")
         stop.check()
-    end = evaluator.tests(steps) if in_time.reason is None else {}
+    end = evaluator.tests() if in_time.reason is None else {}
+    if end:
+        sink.metrics(steps, "eval", end)  # of the best checkpoint, whichever step it is of
     sink.event(steps, "end", stopped or "all steps are done")
     return Outcome(steps, state.best_step, state.start, state.last | end, stopped)
 
@@ -140,15 +144,13 @@ class Evaluator:
     def some_training_prompts(self) -> Evaluation:
         return self._on(self._prepared.train[:MEASURED_ON], self._config.run.eval_samples, "start")
 
-    def tests(self, step: int) -> dict[str, float]:
-        """On the sets held out for the final figures, each under its own name; written as one row."""
+    def tests(self) -> dict[str, float]:
+        """On the sets held out for the final figures, each under its own name."""
         values: dict[str, float] = {}
         for name, asked in self._prepared.held.items():
             if name != "select":
                 prefix = "test" if name == "test" else f"test_{name}"
                 values |= self._on(asked, self._config.run.test_samples, prefix).values
-        if values:
-            self._sink.metrics(step, "eval", values)
         return values
 
     def _on(self, asked: tuple[Asked, ...], samples: int, prefix: str) -> Evaluation:
@@ -253,18 +255,19 @@ def _tell_data(prepared: Prepared, sink: Sink) -> None:
             sink.event(0, "start", f"{name}: {len(asked)} tasks; answering the input back solves {copied:.1%}")
 
 
-def _look_at_the_start(config: Config, state: RunState, evaluator: Evaluator, sink: Sink, store: RunStore) -> None:
+def _look_at_the_start(
+    config: Config, state: RunState, evaluator: Evaluator, prepared: Prepared, sink: Sink, store: RunStore
+) -> None:
     """Evaluate the starting policy, and measure the least thinking on it where that is asked for."""
-    if config.data.holdout_select:
-        start = evaluator.select()
-        sink.metrics(0, "eval", start.values)
-        state.start = dict(start.values)
-        state.last = dict(start.values)
-    state.start |= evaluator.tests(0)
+    selected = evaluator.select() if "select" in prepared.held else None
+    state.last = {} if selected is None else dict(selected.values)
+    state.start = state.last | evaluator.tests()
+    if state.start:
+        sink.metrics(0, "eval", state.start)
     thinking = config.reward.min_thinking
     if thinking.mode == "none" or thinking.min_tokens:
         return
-    looked_at = start if config.data.holdout_select else evaluator.some_training_prompts()
+    looked_at = selected or evaluator.some_training_prompts()
     measured = measure_min_tokens(looked_at.rollouts)
     if measured is None:
         raise RewardError(
