@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from rich.console import Console
 from rich.table import Table
 
 from arcslim.cli.train import tell_resolved
 from arcslim.config import Config
 from arcslim.presets import Resolved
-from arcslim.recipes.geometry import Geometry
+from arcslim.recipes.geometry import Geometry, compare
 from arcslim.recipes.prepare import Prepared, prepare
 
 STAND_IN = "tiny"  # its tokenizer counts digits as Qwen's does, one token each
@@ -20,12 +23,15 @@ def dry_run(resolved: Resolved) -> None:
     Raises:
         InputError: anything that would stop the run before its first step.
     """
-    from arcslim.policy.tokenizers import load_tokenizer
+    from arcslim.policy.load import load_tokenizer
+    from arcslim.recipes.grpo import geometry_in_force
 
     config, console = resolved.config, Console(highlight=False)
     tell_resolved(resolved, console)
     geometry = Geometry.from_config(config.grpo, config.optim)
-    _section(console, "Batch geometry", geometry.describe())
+    with tempfile.TemporaryDirectory() as scratch:
+        in_force = geometry_in_force(config, Path(scratch), Path(scratch))
+    _section(console, "Batch geometry", compare(geometry, in_force))
 
     loaded = load_tokenizer(
         config.model.name, revision=config.model.revision, trust_remote_code=config.model.trust_remote_code

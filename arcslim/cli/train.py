@@ -15,6 +15,7 @@ from rich.table import Table
 from arcslim.cli.options import TrainOptions
 from arcslim.config import Config
 from arcslim.errors import ArcslimError, InputError, Stopped
+from arcslim.fields import value_of
 from arcslim.presets import Resolved, to_toml
 from arcslim.runs.console import Tee, open_view
 from arcslim.runs.environment import environment
@@ -49,8 +50,10 @@ def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
     """The resolved configuration in short: what differs from the defaults, with where it comes from, and the doubts."""
     console = console or Console(highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False)
+    defaults = Config()
     for name, value, origin in resolved.changed():
-        table.add_row(name, str(value), f"[dim]{origin}[/dim]")
+        if origin.startswith("--") or value != value_of(defaults, name):
+            table.add_row(name, str(value), f"[dim]{origin}[/dim]")
     console.print(table)
     for warning in resolved.warnings:
         console.print("doubtful:", str(warning), style="yellow", markup=False)

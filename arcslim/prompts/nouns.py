@@ -19,7 +19,7 @@ Reason = Literal[
 
 @dataclass(frozen=True)
 class Prompt:
-    """``text`` is what the tokenizer is given, ``prefill`` its tail that opens the assistant's turn (``<think>\\n``)."""
+    """``text`` is what the tokenizer is given; ``prefill`` is its tail, which opens the thinking (``<think>\\n``)."""
 
     prompt_id: str
     task_id: str
@@ -40,7 +40,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Parsed:
-    """``thinking`` is the closed thinking ("" where there is none); ``answer`` is None exactly where ``reason`` is not."""
+    """``thinking`` is the closed thinking, "" where there is none. Of ``answer`` and ``reason`` exactly one is None."""
 
     thinking: str
     answer: Grid | None

@@ -21,7 +21,7 @@ from arcslim.policy.load import (
 )
 from arcslim.presets import to_toml
 from arcslim.recipes.evaluate import Evaluation, evaluate
-from arcslim.recipes.geometry import Geometry
+from arcslim.recipes.geometry import Geometry, compare
 from arcslim.recipes.prepare import Asked, Prepared, prepare, string_prompt
 from arcslim.recipes.rollouts import Rollouts
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
@@ -78,6 +78,8 @@ def run(
 
     arguments = GRPOConfig(**trainer_arguments(config, store.path, on_gpu=policy.device != "cpu"))
     geometry = Geometry.in_force(arguments)
+    for line in compare(Geometry.from_config(config.grpo, config.optim), geometry):
+        sink.event(0, "start", line)
     with adapter_unrounded(policy.model):
         trainer = GRPOTrainer(
             model=policy.model,
@@ -211,6 +213,15 @@ def trainer_arguments(config: Config, run_dir: Path, *, on_gpu: bool) -> dict[st
             "vllm_importance_sampling_clip_max": 2.0,
         }
     return arguments
+
+
+def geometry_in_force(config: Config, run_dir: Path, cache_dir: Path) -> Geometry:
+    """The batch geometry that the installed libraries make of the configuration; loads them, but no model."""
+    unsloth = start_unsloth(cache_dir)
+    from trl import GRPOConfig
+
+    on_gpu = str(unsloth.DEVICE_TYPE) != "cpu"
+    return Geometry.in_force(GRPOConfig(**trainer_arguments(config, run_dir, on_gpu=on_gpu)))
 
 
 def sampling(generation: GenerationSection) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def _draw(family: str, rng: _BudgetedRandom, limits: RearcLimits, counts: Counte
     rng.left = DRAWS_PER_PAIR
     try:
         drawn = _generators()[family](rng, limits.difficulty_min, limits.difficulty_max)
-    except (_OutOfDraws, Exception):  # a generator may fail in any way on an unlucky draw: counted, and asked again
+    except (_OutOfDraws, Exception):  # noqa: BLE001 - whatever fails on an unlucky draw: counted, asked again
         counts["generator_failed"] += 1
         return None
     try:
