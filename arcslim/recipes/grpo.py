@@ -10,6 +10,7 @@ from typing import Any
 
 from arcslim.config import Config, GenerationSection
 from arcslim.errors import CollapseError, DataError, RewardError
+from arcslim.policy.cpu import multiplies_bf16
 from arcslim.policy.load import (
     Policy,
     adapter_unrounded,
@@ -190,7 +191,7 @@ def trainer_arguments(config: Config, run_dir: Path, *, on_gpu: bool) -> dict[st
         "remove_unused_columns": False,
         "shuffle_dataset": not grpo.longest_first,
         "use_cpu": not on_gpu,
-        "bf16": on_gpu,
+        "bf16": on_gpu or multiplies_bf16(),
         "gradient_checkpointing": config.model.use_gradient_checkpointing != "false",
         **{name: getattr(grpo, name) for name in (
             "num_generations", "steps_per_generation", "num_iterations", "loss_type", "importance_sampling_level",
