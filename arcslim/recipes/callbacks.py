@@ -1,6 +1,9 @@
 """The callbacks of a training run: write it down, look for collapse, evaluate, stop in time, save what is ours.
 
 They serve every recipe that trains with a transformers ``Trainer``. Their order is the order below.
+
+``steps_to_rollout_end``: a rollout ends with every so many steps. Only there is a checkpoint made, an evaluation held
+and a run stopped: a run that is resumed inside a rollout would roll out anew, and go on differently.
 """
 
 from __future__ import annotations
@@ -95,9 +98,16 @@ class CollapseWatch(TrainerCallback):
     """Shows each step's figures to the watches, says what they find, and obeys them."""
 
     def __init__(
-        self, recorder: Recorder, run: RunState, sink: Sink, set_entropy_coef: Callable[[float], None]
+        self,
+        recorder: Recorder,
+        run: RunState,
+        sink: Sink,
+        set_entropy_coef: Callable[[float], None],
+        *,
+        steps_to_rollout_end: int = 1,
     ) -> None:
         self._recorder, self._run, self._sink, self._set_entropy_coef = recorder, run, sink, set_entropy_coef
+        self._steps_to_rollout_end = steps_to_rollout_end
         self.stopped_by: str | None = None
 
     def on_log(
@@ -114,7 +124,8 @@ class CollapseWatch(TrainerCallback):
             self._sink.event(state.global_step, "warning", finding.words)
             if finding.action == "stop":
                 self.stopped_by = finding.words
-                control.should_save = control.should_training_stop = True
+        if self.stopped_by is not None and state.global_step % self._steps_to_rollout_end == 0:
+            control.should_save = control.should_training_stop = True
         wanted = self._run.watch.entropy_coef(self._run.entropy_coef)
         if wanted != self._run.entropy_coef:
             self._sink.event(state.global_step, "warning", f"grpo.entropy_coef goes to {wanted:g}")
@@ -123,31 +134,54 @@ class CollapseWatch(TrainerCallback):
 
 
 class Evaluate(TrainerCallback):
-    """Evaluates every ``run.eval_steps`` and at the last step; a new best is saved; ``run.early_stop`` is obeyed."""
+    """Evaluates every ``run.eval_steps`` (where that falls inside a rollout: at its end) and at the last step; a new best
+    is saved; ``run.early_stop`` is obeyed. An evaluation that a stop cut short is made up for when the run is resumed.
+    """
 
-    def __init__(self, section: RunSection, evaluation: Callable[[], Evaluation], run: RunState, sink: Sink) -> None:
+    def __init__(
+        self,
+        section: RunSection,
+        evaluation: Callable[[], Evaluation],
+        run: RunState,
+        sink: Sink,
+        save_again: Callable[[int], None],
+        *,
+        steps_to_rollout_end: int = 1,
+    ) -> None:
         self._section, self._evaluation, self._run, self._sink = section, evaluation, run, sink
+        self._save_again, self._steps_to_rollout_end = save_again, steps_to_rollout_end
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        step = state.global_step
+        if step and self._due(state) and self._run.evaluated_step != step:
+            self._evaluate(step)
+            self._save_again(step)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         step = state.global_step
-        if step % self._section.eval_steps and step < state.max_steps:
+        if not self._due(state):
             return
-        values = self._evaluation().values
-        self._sink.metrics(step, "eval", values)
-        self._run.last = values
-        if self._run.improve(values["eval/pass@1"], step):
+        if self._evaluate(step):
             control.should_save = True
         elif self._section.early_stop and self._run.stale >= self._section.early_stop:
             detail = f"{self._run.stale} evaluations without a new best: stops early"
             self._sink.event(step, "stopped", detail)
             control.should_save = control.should_training_stop = True
 
+    def _due(self, state: TrainerState) -> bool:
+        step, unit, every = state.global_step, self._steps_to_rollout_end, self._section.eval_steps
+        return step >= state.max_steps or (step % unit == 0 and step // every > (step - unit) // every)
+
+    def _evaluate(self, step: int) -> bool:
+        """Whether it is the best so far."""
+        values = self._evaluation().values
+        self._sink.metrics(step, "eval", values)
+        self._run.last, self._run.evaluated_step = values, step
+        return self._run.improve(values["eval/pass@1"], step)
+
 
 class StopInTime(TrainerCallback):
-    """Ctrl-C, SIGTERM and ``run.max_hours``: save at the end of a step at which a rollout is used up, then stop.
-
-    In the middle of a rollout's steps a resumed run would roll out again and differ, so it waits for the last of them.
-    """
+    """Ctrl-C, SIGTERM and ``run.max_hours``: save at the end of the next step that ends a rollout, then stop."""
 
     def __init__(
         self,
@@ -155,11 +189,11 @@ class StopInTime(TrainerCallback):
         stop: StopSignal,
         run: RunState,
         *,
-        steps_per_rollout: int,
+        steps_to_rollout_end: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._section, self._stop, self._run = section, stop, run
-        self._steps_per_rollout, self._clock = steps_per_rollout, clock
+        self._steps_to_rollout_end, self._clock = steps_to_rollout_end, clock
         self._before, self._began = 0.0, clock()
         self.reason: str | None = None
 
@@ -173,12 +207,12 @@ class StopInTime(TrainerCallback):
             self.reason = "stopped on request"
         elif limit is not None and self._seconds_at_next_save(state) > limit * 3600:
             self.reason = f"run.max_hours = {limit:g} is reached"
-        if self.reason is not None and state.global_step % self._steps_per_rollout == 0:
+        if self.reason is not None and state.global_step % self._steps_to_rollout_end == 0:
             control.should_save = control.should_training_stop = True
 
     def _seconds_at_next_save(self, state: TrainerState) -> float:
         """One more rollout must still fit: stopping in time means before the limit."""
-        return self._run.seconds * (1 + self._steps_per_rollout / max(state.global_step, 1))
+        return self._run.seconds * (1 + self._steps_to_rollout_end / max(state.global_step, 1))
 
 
 class SaveState(TrainerCallback):
@@ -186,15 +220,29 @@ class SaveState(TrainerCallback):
 
     def __init__(self, section: RunSection, run: RunState, sink: Sink, store: RunStore) -> None:
         self._section, self._run, self._sink, self._store = section, run, sink, store
+        self._saved = 0
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self._saved = state.global_step
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        step = state.global_step
-        checkpoint = Path(args.output_dir) / f"checkpoint-{step}"
+        self.finish(state.global_step)
+
+    def finish(self, step: int) -> None:
+        """Write our state into the checkpoint of ``step``, or write it again."""
+        checkpoint = self._store.path / f"checkpoint-{step}"
         self._run.save(checkpoint)
         if self._run.best_step == step:
             self._store.mark_best(step)
         self._sink.event(step, "checkpoint", checkpoint.name)
+        self._saved = step
         self._store.prune(self._section.save_total_limit, self._run.best_step)
+
+    def keep(self, trainer: Any) -> None:
+        """Save what was learned when an error or a stop ended the training between two steps, unless it is saved."""
+        if trainer.state.global_step > self._saved:
+            trainer._save_checkpoint(trainer.model, trial=None)  # transformers has no public way
+            self.finish(trainer.state.global_step)
 
 
 def memory_peaks() -> dict[str, float]:

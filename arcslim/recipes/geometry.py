@@ -15,6 +15,7 @@ Unsloth's GRPOConfig raises the batch to ``num_generations`` only where ``steps_
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,6 +62,12 @@ class Geometry:
     def optimizer_steps_per_rollout(self) -> float:
         """Updates that one rollout gives; not whole where an update reaches over rollouts."""
         return self.steps_per_generation * self.num_iterations / self.accumulation
+
+    @property
+    def steps_to_rollout_end(self) -> int:
+        """Optimizer steps after which a rollout ends as a step does: the least number that is whole on both sides."""
+        micro_steps = self.steps_per_generation * self.num_iterations
+        return micro_steps // math.gcd(micro_steps, self.accumulation)
 
     @property
     def groups_whole(self) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from arcslim.config import Config, GenerationSection
-from arcslim.errors import CollapseError, DataError, RewardError
+from arcslim.errors import ArcslimError, CollapseError, DataError, RewardError, Stopped
 from arcslim.policy.cpu import multiplies_bf16
 from arcslim.policy.load import (
     Policy,
@@ -75,7 +75,7 @@ def run(
     suite = RewardSuite.from_config(config.reward, scale_rewards=config.grpo.scale_rewards)
     suite.check(one.task for one in prepared.train)
     state = RunState(suite, Watch(config.watch, beta=config.grpo.beta), entropy_coef=config.grpo.entropy_coef)
-    rollouts = Rollouts(policy, suite, prepared.train, config, sink)
+    rollouts = Rollouts(policy, suite, prepared.train, config, sink, stop)
 
     arguments = GRPOConfig(**trainer_arguments(config, store.path, on_gpu=policy.device != "cpu"))
     geometry = Geometry.in_force(arguments)
@@ -95,17 +95,21 @@ def run(
 
     evaluator = Evaluator(config, policy, prepared, sink, stop)
     recorder = callbacks.Recorder(sink, rollouts.take_pending, lambda: (rollouts.rolled_out_at, rollouts.scored_at))
-    watch = callbacks.CollapseWatch(recorder, state, sink, lambda value: setattr(trainer, "entropy_coef", value))
-    steps_per_rollout = max(1, round(geometry.optimizer_steps_per_rollout))
-    in_time = callbacks.StopInTime(config.run, stop, state, steps_per_rollout=steps_per_rollout)
+    unit = {"steps_to_rollout_end": geometry.steps_to_rollout_end}
+    watch = callbacks.CollapseWatch(
+        recorder, state, sink, lambda value: setattr(trainer, "entropy_coef", value), **unit
+    )
+    in_time = callbacks.StopInTime(config.run, stop, state, **unit)
+    saver = callbacks.SaveState(config.run, state, sink, store)
+    selection = callbacks.Evaluate(config.run, evaluator.select, state, sink, saver.finish, **unit)
     trainer.remove_callback(PrinterCallback)  # the view shows what it would print
     for callback in (
         callbacks.SkipBadSteps(sink),
         recorder,
         watch,
-        *([callbacks.Evaluate(config.run, evaluator.select, state, sink)] if "select" in prepared.held else []),
+        *([selection] if "select" in prepared.held else []),
         in_time,
-        callbacks.SaveState(config.run, state, sink, store),
+        saver,
     ):
         trainer.add_callback(callback)
 
@@ -114,7 +118,12 @@ def run(
     else:
         state.load(resume_from)
     stop.check()
-    trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
+    failure: ArcslimError | None = None
+    try:
+        trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
+    except ArcslimError as error:  # a stop inside a rollout or an evaluation, a reward that failed
+        failure = error
+        saver.keep(trainer)
 
     steps = trainer.state.global_step
     stopped = watch.stopped_by or in_time.reason
@@ -124,6 +133,8 @@ def run(
     if watch.stopped_by is not None:
         sink.event(steps, "stopped", watch.stopped_by)
         raise CollapseError(watch.stopped_by, f"the best checkpoint is in {store.path / 'final'}")
+    if failure is not None and not isinstance(failure, Stopped):
+        raise failure
     if stop.requested:
         sink.event(steps, "stopped", "on request; everything is saved")
         stop.check()
@@ -161,6 +172,7 @@ class Evaluator:
 
         def on_batch(done: int, of: int) -> None:
             self._sink.progress(0, 0, phase="evaluation", done=done, of=of)
+            self._stop.check()
 
         return evaluate(
             self._policy,

@@ -13,7 +13,7 @@ from arcslim.policy.load import Policy
 from arcslim.prompts.nouns import Completion
 from arcslim.prompts.parse import parse
 from arcslim.recipes.prepare import Asked, string_prompt
-from arcslim.recipes.sink import SampleRow, Sink
+from arcslim.recipes.sink import SampleRow, Sink, StopSignal
 from arcslim.rewards.base import Rollout, Score
 from arcslim.rewards.suite import RewardSuite, Scored
 
@@ -50,10 +50,12 @@ class Rollouts:
         asked: Sequence[Asked],
         config: Config,
         sink: Sink,
+        stop: StopSignal | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._policy, self._suite, self._config, self._sink, self._clock = policy, suite, config, sink, clock
+        self._stop = stop
         self._reader = Reader(policy.tokenizer)
         self._by_id = {one.prompt.prompt_id: one for one in asked}
         self._by_text = {string_prompt(one.prompt, policy.tokenizer): one for one in asked}
@@ -66,10 +68,19 @@ class Rollouts:
 
         Generates ``generation.rollout_batch`` rows at a time: the KV cache of a whole rollout would not fit a 24 GB
         card. The draws depend on the run's seed, the step and the process alone, so that a resumed run repeats them.
+
+        Raises:
+            Stopped: a stop was asked for.
         """
         samples = self._config.grpo.num_generations
         asked = [self._by_text[text] for text in prompts[::samples]]
         step, total = trainer.state.global_step, trainer.state.max_steps
+
+        def on_batch(done: int, of: int) -> None:
+            self._sink.progress(step, total, phase="rollout", done=done, of=of)
+            if self._stop is not None:
+                self._stop.check()  # nothing is lost: a resumed run draws this rollout again, the same
+
         drawn = generate(
             self._policy,
             [one.prompt.token_ids for one in asked],
@@ -77,7 +88,7 @@ class Rollouts:
             samples=samples,
             batch=self._config.generation.rollout_batch,
             seed=rollout_seed(self._config.run.seed, step, trainer.accelerator.process_index),
-            on_batch=lambda done, of: self._sink.progress(step, total, phase="rollout", done=done, of=of),
+            on_batch=on_batch,
         )
         self.rolled_out_at = self._clock()
         return {

@@ -17,7 +17,8 @@ STATE_FILE = "arcslim_state.json"
 
 @dataclass
 class RunState:
-    """``best`` is the best evaluation so far and ``best_step`` its checkpoint; ``stale`` counts evaluations since then.
+    """``best`` is the best evaluation so far and ``best_step`` its checkpoint; ``stale`` counts evaluations since then,
+    ``evaluated_step`` is the step of the last one.
 
     ``start`` holds the figures of the starting policy by name, ``seconds`` what earlier parts of the run have taken.
     """
@@ -27,6 +28,7 @@ class RunState:
     best: float | None = None
     best_step: int | None = None
     stale: int = 0
+    evaluated_step: int = 0
     seconds: float = 0.0
     start: dict[str, float] = field(default_factory=dict)
     last: dict[str, float] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class RunState:
             "best": self.best,
             "best_step": self.best_step,
             "stale": self.stale,
+            "evaluated_step": self.evaluated_step,
             "seconds": self.seconds,
             "start": self.start,
             "last": self.last,
@@ -71,6 +74,7 @@ class RunState:
             self.suite.load_state_dict(data["suite"])
             self.watch.load_state_dict(data["watch"])
             self.best, self.best_step, self.stale = data["best"], data["best_step"], data["stale"]
+            self.evaluated_step = data["evaluated_step"]
             self.seconds, self.start, self.last = data["seconds"], data["start"], data["last"]
             self.entropy_coef = data["entropy_coef"]
         except (OSError, ValueError, KeyError, TypeError) as error:

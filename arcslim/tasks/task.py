@@ -16,6 +16,10 @@ class Pair:
     input: Grid
     output: Grid | None
 
+    def key(self) -> bytes:
+        """Equal for pairs of equal grids, and for those alone."""
+        return self.input.key() + b">" + (b"?" if self.output is None else self.output.key())
+
 
 @dataclass(frozen=True)
 class Task:
@@ -34,7 +38,7 @@ class Task:
     def content_hash(self) -> str:
         """A hash of the grids alone: tasks that differ only in id, or in the order of examples, share it."""
         digest = hashlib.sha256()
-        for part in (sorted(map(_pair_bytes, self.train)), sorted(map(_pair_bytes, self.test))):
+        for part in (sorted(pair.key() for pair in self.train), sorted(pair.key() for pair in self.test)):
             for item in part:
                 digest.update(len(item).to_bytes(4, "big") + item)
             digest.update(b"|")
@@ -47,8 +51,3 @@ class Task:
             return
         for index, pair in enumerate(self.test):
             yield Task(f"{self.task_id}#{index}", self.source, self.family, self.train, (pair,))
-
-
-def _pair_bytes(pair: Pair) -> bytes:
-    output = b"?" if pair.output is None else pair.output.key()
-    return pair.input.key() + b">" + output

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from arcslim.config import DataSection
 from arcslim.errors import DataError, InputError, TaskError
-from arcslim.tasks.content import canonical_key, pair_key
+from arcslim.tasks.content import canonical_key
 from arcslim.tasks.split import Split, build_split, shares
 from arcslim.tasks.task import Task
 
@@ -61,8 +61,8 @@ def assert_no_leak(split: Split) -> None:
         assert len(keys[one]) == len(getattr(split, one))
         for other in SETS[i + 1 :]:
             assert not keys[one] & keys[other], (one, other)
-    secret = {pair_key(task.test[0]) for task in held_out(split)}
-    assert not any(pair_key(pair) in secret for task in split.train for pair in task.train + task.test)
+    secret = {task.test[0].key() for task in held_out(split)}
+    assert not any(pair.key() in secret for task in split.train for pair in task.train + task.test)
 
 
 def assert_all_accounted_for(split: Split) -> None:
