@@ -58,6 +58,7 @@ def run(
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of `rollout_func`
     start_unsloth(cache_dir, standby=config.model.standby)
+    import torch
     from transformers import PrinterCallback
     from trl import GRPOConfig, GRPOTrainer  # after Unsloth, which replaces them on a GPU
 
@@ -124,6 +125,8 @@ def run(
     except ArcslimError as error:  # a stop inside a rollout or an evaluation, a reward that failed
         failure = error
         saver.keep(trainer)
+    except torch.OutOfMemoryError as error:
+        raise out_of_memory(trainer.state.global_step, rollouts.is_drawing, sink) from error
 
     steps = trainer.state.global_step
     stopped = watch.stopped_by or in_time.reason
@@ -143,6 +146,21 @@ def run(
         sink.metrics(steps, "eval", end)  # of the best checkpoint, whichever step it is of
     sink.event(steps, "end", stopped or "all steps are done")
     return Outcome(steps, state.best_step, state.start, state.last | end, stopped)
+
+
+def out_of_memory(step: int, in_rollout: bool, sink: Sink) -> ArcslimError:
+    """The error to raise, which names the knob of the phase that ran out; told to the sink as well."""
+    if in_rollout:
+        phase, mend = "a rollout", "lower generation.rollout_batch or generation.max_completion_length"
+    else:
+        phase = "the update"
+        mend = (
+            "halve optim.per_device_train_batch_size and double optim.gradient_accumulation_steps and "
+            "grpo.steps_per_generation: the same update in smaller pieces"
+        )
+    message = f"out of GPU memory in {phase} after step {step}; checkpoints up to there are kept"
+    sink.event(step, "oom", message)
+    return ArcslimError(message, f"{mend}; then go on with --resume auto")
 
 
 class Evaluator:

@@ -62,6 +62,7 @@ class Rollouts:
         self._pending: dict[str, float] = {}
         self._count = 0
         self.rolled_out_at = self.scored_at = 0.0  # on the clock; 0 before the first
+        self.is_drawing = False
 
     def roll_out(self, prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
         """TRL's ``rollout_func``: ``prompts`` repeats each prompt ``num_generations`` times in a row.
@@ -81,6 +82,7 @@ class Rollouts:
             if self._stop is not None:
                 self._stop.check()  # nothing is lost: a resumed run draws this rollout again, the same
 
+        self.is_drawing = True
         drawn = generate(
             self._policy,
             [one.prompt.token_ids for one in asked],
@@ -90,6 +92,7 @@ class Rollouts:
             seed=rollout_seed(self._config.run.seed, step, trainer.accelerator.process_index),
             on_batch=on_batch,
         )
+        self.is_drawing = False
         self.rolled_out_at = self._clock()
         return {
             "prompt_ids": [list(one.prompt.token_ids) for one in asked for _ in range(samples)],
