@@ -12,7 +12,6 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -134,8 +133,10 @@ class CollapseWatch(TrainerCallback):
 
 
 class Evaluate(TrainerCallback):
-    """Evaluates every ``run.eval_steps`` (where that falls inside a rollout: at its end) and at the last step; a new best
-    is saved; ``run.early_stop`` is obeyed. An evaluation that a stop cut short is made up for when the run is resumed.
+    """Evaluates every ``run.eval_steps`` (where that falls inside a rollout: at its end) and at the last step.
+
+    A new best is saved; ``run.early_stop`` is obeyed. An evaluation that a stop cut short is made up for when the run
+    is resumed.
     """
 
     def __init__(
