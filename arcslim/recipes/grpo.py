@@ -96,13 +96,13 @@ def run(
 
     evaluator = Evaluator(config, policy, prepared, sink, stop)
     recorder = callbacks.Recorder(sink, rollouts.take_pending, lambda: (rollouts.rolled_out_at, rollouts.scored_at))
-    unit = {"steps_to_rollout_end": geometry.steps_to_rollout_end}
+    unit = geometry.steps_to_rollout_end
     watch = callbacks.CollapseWatch(
-        recorder, state, sink, lambda value: setattr(trainer, "entropy_coef", value), **unit
+        recorder, state, sink, lambda value: setattr(trainer, "entropy_coef", value), steps_to_rollout_end=unit
     )
-    in_time = callbacks.StopInTime(config.run, stop, state, **unit)
+    in_time = callbacks.StopInTime(config.run, stop, state, steps_to_rollout_end=unit)
     saver = callbacks.SaveState(config.run, state, sink, store)
-    selection = callbacks.Evaluate(config.run, evaluator.select, state, sink, saver.finish, **unit)
+    selection = callbacks.Evaluate(config.run, evaluator.select, state, sink, saver.finish, steps_to_rollout_end=unit)
     trainer.remove_callback(PrinterCallback)  # the view shows what it would print
     for callback in (
         callbacks.SkipBadSteps(sink),
