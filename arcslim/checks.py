@@ -245,11 +245,11 @@ def _warn_optimisation(config: Config, found: _Findings) -> None:
         "clip-higher is 0.2 and 0.28",
     )
     found.warn(
-        optim.learning_rate >= 5e-4,
+        optim.learning_rate > 5e-4,
         ("optim.learning_rate",),
         f"optim.learning_rate {optim.learning_rate} is high for reinforcement learning: 1e-3 collapses a tiny model "
         "in 60 steps",
-        "1e-5 for a 7B adapter, 2e-4 for `tiny`",
+        "1e-5 for a 7B adapter, 5e-4 for `tiny`",
     )
     found.warn(
         optim.warmup_steps >= run.max_steps,

@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _report(message: str, hint: str | None, code: int, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    stopped = code in (130, 143)
+    stopped = code > 128  # 128 + the signal that asked for it
     typer.secho("stopped: " if stopped else "error: ", fg="yellow" if stopped else "red", bold=True, nl=False, err=True)
     typer.echo(message, err=True)
     if hint is not None:

@@ -15,27 +15,27 @@ Preset = Annotated[
     typer.Option("--preset", "-p", help="a preset's name (`arcslim presets list`) or a path to a .toml file"),
 ]
 Model = Annotated[
-    str | None, typer.Option("--model", help="a hub id, a model, adapter or run folder, or `tiny` [model.name]")
+    str | None, typer.Option("--model", help="a hub id, a model, adapter or run folder, or `tiny` \\[model.name]")
 ]
 Data = Annotated[
     list[str] | None,
     typer.Option(
-        "--data", help="where tasks come from, as `rearc`, `arc1:train`, FILE, FOLDER; repeatable [data.sources]"
+        "--data", help="where tasks come from, as `rearc`, `arc1:train`, FILE, FOLDER; repeatable \\[data.sources]"
     ),
 ]
 Reward = Annotated[
     list[str] | None,
-    typer.Option("--reward", help="an own reward, `package.module:Name` or `…=WEIGHT`; repeatable [reward.extra]"),
+    typer.Option("--reward", help="an own reward, `package.module:Name` or `…=WEIGHT`; repeatable \\[reward.extra]"),
 ]
-MaxSteps = Annotated[int | None, typer.Option("--max-steps", help="optimizer steps [run.max_steps]")]
-RunDir = Annotated[str | None, typer.Option("--run-dir", help="the run folder [run.dir]")]
+MaxSteps = Annotated[int | None, typer.Option("--max-steps", help="optimizer steps \\[run.max_steps]")]
+RunDir = Annotated[str | None, typer.Option("--run-dir", help="the run folder \\[run.dir]")]
 Resume = Annotated[
     str | None,
     typer.Option(
         "--resume", help="`newest`, a checkpoint, or `auto`: go on where there is something, else start fresh"
     ),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="[run.seed]")]
+Seed = Annotated[int | None, typer.Option("--seed", help="of data, rollouts and training \\[run.seed]")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="resolve and check everything, print the plan, touch no weights")
 ]
@@ -43,7 +43,9 @@ Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="any knob, as `optim.learning_rate=1e-5`; repeatable"),
 ]
-Force = Annotated[bool, typer.Option("--force", help="write into a run folder that is not empty")]
+Force = Annotated[
+    bool, typer.Option("--force", help="start afresh where the run folder is not empty: what is there moves aside")
+]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from arcslim.cli.options import TrainOptions
 from arcslim.config import Config
 from arcslim.errors import ArcslimError, InputError, Stopped
 from arcslim.fields import value_of
-from arcslim.presets import Resolved, to_toml
+from arcslim.presets import Resolved, load_config, to_toml
 from arcslim.runs.console import Tee, open_view
 from arcslim.runs.environment import environment
 from arcslim.runs.folder import RunFolder
@@ -67,6 +67,7 @@ def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -
     with _open_folder(place, options) as folder:
         report_to, notes = prepare_report_to(config.run.report_to, folder.path)
         config = config.model_copy(update={"run": config.run.model_copy(update={"report_to": tuple(report_to)})})
+        config = _with_measured_floor(config, folder)
         title = f"arcslim {recipe} · {resolved.preset or 'defaults'} · {folder.path}"
         view = open_view(title, price_per_hour=config.run.price_per_hour, max_hours=config.run.max_hours)
         with view, StopRequest(view.stopping) as stop:
@@ -134,7 +135,17 @@ def _open_folder(place: Path, options: TrainOptions) -> Iterator[RunFolder]:
 
 
 def _write_records(folder: RunFolder, resolved: Resolved, config: Config) -> None:
-    """What was run, and on what. A resumed run keeps the floor that was measured at its start."""
-    if folder.checkpoint is None:
-        folder.write_text(RESOLVED, to_toml(config, resolved.origins))
+    """What is run, and on what. The folder's own place is left out: the file is a preset for another run."""
+    elsewhere = config.model_copy(update={"run": config.run.model_copy(update={"dir": None})})
+    folder.write_text(RESOLVED, to_toml(elsewhere, resolved.origins))
     folder.write_json("environment.json", environment(world_size=1))
+
+
+def _with_measured_floor(config: Config, folder: RunFolder) -> Config:
+    """On a resume: the least thinking that the run measured at its start, where nothing else is asked for."""
+    thinking, old = config.reward.min_thinking, folder.path / RESOLVED
+    if folder.checkpoint is None or thinking.min_tokens or not old.is_file():
+        return config
+    measured = load_config(str(old), (), {}).config.reward.min_thinking.min_tokens
+    kept = config.reward.model_copy(update={"min_thinking": thinking.model_copy(update={"min_tokens": measured})})
+    return config.model_copy(update={"reward": kept})

@@ -97,7 +97,7 @@ def start_unsloth(cache_dir: Path, *, standby: bool = False) -> ModuleType:
         log.debug("imported before Unsloth: %s", ", ".join(late))
     for noisy in ("bitsandbytes.backends.cpu.ops", "torch.utils._pytree"):  # an optional kernel, torchao's old calls
         logging.getLogger(noisy).setLevel(logging.ERROR)
-    with _print_to_log():
+    with print_to_log():
         import unsloth
     from transformers.utils.logging import disable_progress_bar
 
@@ -135,7 +135,7 @@ def load_policy(
         if source.kind == "adapter":
             notes += adapter_differences(source.name, lora)
     elif trainable and not model.full_finetuning:
-        with _print_to_log():
+        with print_to_log():
             loaded = unsloth.FastLanguageModel.get_peft_model(
                 loaded, **peft_arguments(model, lora, seed=seed, on_gpu=device != "cpu")
             )
@@ -152,7 +152,7 @@ def _from_pretrained(
     if source.kind == "adapter" and source.base is not None:
         place = loadable_adapter(source.name, source.base)  # type: ignore[assignment]
     try:
-        with place as name, _print_to_log():
+        with place as name, print_to_log():
             arguments = from_pretrained_arguments(model, lora, name=name, seed=seed, on_gpu=on_gpu)
             loaded, tokenizer = unsloth.FastLanguageModel.from_pretrained(**arguments)
     except (OSError, ValueError) as error:
@@ -189,7 +189,7 @@ def _mend_model(model: Any, tokenizer: Any) -> LoadedTokenizer:
 
 
 @contextlib.contextmanager
-def _print_to_log() -> Iterator[None]:
+def print_to_log() -> Iterator[None]:
     """Send what a library prints to the log. Standard error, with its progress bars and warnings, is left alone."""
     printed = io.StringIO()
     try:
