@@ -44,6 +44,9 @@ Sets = Annotated[
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="any knob, as `optim.learning_rate=1e-5`; repeatable"),
 ]
 Force = Annotated[
+    bool,
+    typer.Option("--force", help="start afresh where the run folder is not empty: what is there moves aside"),
+]
     bool, typer.Option("--force", help="start afresh where the run folder is not empty: what is there moves aside")
 ]
 

@@ -42,6 +42,7 @@ __all__ = [
     "load_policy",
     "load_tokenizer",
     "load_trained",
+    "print_to_log",
     "save_adapter",
     "start_unsloth",
 ]

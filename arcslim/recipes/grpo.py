@@ -17,6 +17,7 @@ from arcslim.policy.load import (
     ensure_reference_adapter,
     load_policy,
     load_trained,
+    print_to_log,
     save_adapter,
     start_unsloth,
 )
@@ -78,7 +79,8 @@ def run(
     state = RunState(suite, Watch(config.watch, beta=config.grpo.beta), entropy_coef=config.grpo.entropy_coef)
     rollouts = Rollouts(policy, suite, prepared.train, config, sink, stop)
 
-    arguments = GRPOConfig(**trainer_arguments(config, store.path, on_gpu=policy.device != "cpu"))
+    with print_to_log():
+        arguments = GRPOConfig(**trainer_arguments(config, store.path, on_gpu=policy.device != "cpu"))
     geometry = Geometry.in_force(arguments)
     for line in compare(Geometry.from_config(config.grpo, config.optim), geometry):
         sink.event(0, "start", line)
@@ -252,7 +254,8 @@ def geometry_in_force(config: Config, run_dir: Path, cache_dir: Path) -> Geometr
     from trl import GRPOConfig
 
     on_gpu = str(unsloth.DEVICE_TYPE) != "cpu"
-    return Geometry.in_force(GRPOConfig(**trainer_arguments(config, run_dir, on_gpu=on_gpu)))
+    with print_to_log():
+        return Geometry.in_force(GRPOConfig(**trainer_arguments(config, run_dir, on_gpu=on_gpu)))
 
 
 def sampling(generation: GenerationSection) -> dict[str, Any]:
