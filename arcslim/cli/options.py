@@ -47,8 +47,6 @@ Force = Annotated[
     bool,
     typer.Option("--force", help="start afresh where the run folder is not empty: what is there moves aside"),
 ]
-    bool, typer.Option("--force", help="start afresh where the run folder is not empty: what is there moves aside")
-]
 
 
 @dataclass(frozen=True)
