@@ -9,6 +9,7 @@ and a run stopped: a run that is resumed inside a rollout would roll out anew, a
 from __future__ import annotations
 
 import resource
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from arcslim.config import RunSection
+from arcslim.policy.adapters import REFERENCE
 from arcslim.recipes.evaluate import Evaluation
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.recipes.state import RunState
@@ -177,8 +179,11 @@ class Evaluate(TrainerCallback):
         """Whether it is the best so far."""
         values = self._evaluation().values
         self._sink.metrics(step, "eval", values)
-        self._run.last, self._run.evaluated_step = values, step
-        return self._run.improve(values["eval/pass@1"], step)
+        self._run.evaluated_step = step
+        improved = self._run.improve(values["eval/pass@1"], step)
+        if improved:
+            self._run.best_values = values
+        return improved
 
 
 class StopInTime(TrainerCallback):
@@ -232,6 +237,9 @@ class SaveState(TrainerCallback):
     def finish(self, step: int) -> None:
         """Write our state into the checkpoint of ``step``, or write it again."""
         checkpoint = self._store.path / f"checkpoint-{step}"
+        # Where adapters lie in folders of their own, transformers resumes those and leaves the trained one as it was.
+        # The reference is what the run started from: it is made again from there.
+        shutil.rmtree(checkpoint / REFERENCE, ignore_errors=True)
         self._run.save(checkpoint)
         if self._run.best_step == step:
             self._store.mark_best(step)

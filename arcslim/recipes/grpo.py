@@ -6,10 +6,10 @@ import os
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arcslim.config import Config, GenerationSection
-from arcslim.errors import ArcslimError, CollapseError, DataError, RewardError, Stopped
+from arcslim.errors import ArcslimError, CollapseError, DataError, Stopped
 from arcslim.policy.cpu import multiplies_bf16
 from arcslim.policy.load import (
     Policy,
@@ -21,18 +21,18 @@ from arcslim.policy.load import (
     save_adapter,
     start_unsloth,
 )
-from arcslim.presets import to_toml
-from arcslim.recipes.evaluate import Evaluation, evaluate
 from arcslim.recipes.geometry import Geometry, compare
-from arcslim.recipes.prepare import Asked, Prepared, prepare, string_prompt
+from arcslim.recipes.prepare import Prepared, prepare, string_prompt
 from arcslim.recipes.rollouts import Rollouts
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
+from arcslim.recipes.start import Evaluator, look_at_the_start, tell_data
 from arcslim.recipes.state import RunState
 from arcslim.recipes.watch import Watch
 from arcslim.rewards.suite import RewardSuite
-from arcslim.rewards.thinking import measure_min_tokens
 
-MEASURED_ON = 64  # training prompts to measure the thinking on where no task is held out
+if TYPE_CHECKING:
+    from arcslim.recipes.callbacks import CollapseWatch, SaveState, StopInTime
+
 TINY_ENTROPY = 1e-12  # stock TRL fixes at construction whether there is an entropy bonus at all
 
 
@@ -59,11 +59,7 @@ def run(
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of `rollout_func`
     start_unsloth(cache_dir, standby=config.model.standby)
-    import torch
-    from transformers import PrinterCallback
     from trl import GRPOConfig, GRPOTrainer  # after Unsloth, which replaces them on a GPU
-
-    from arcslim.recipes import callbacks
 
     policy = load_policy(config.model, config.lora, seed=config.run.seed, cache_dir=cache_dir)
     for note in policy.notes:
@@ -71,7 +67,7 @@ def run(
     stop.check()
 
     prepared = prepare(config, policy.tokenizer)
-    _tell_data(prepared, sink)
+    tell_data(prepared, sink)
     stop.check()
 
     suite = RewardSuite.from_config(config.reward, scale_rewards=config.grpo.scale_rewards)
@@ -97,57 +93,118 @@ def run(
         ensure_reference_adapter(policy.model)
 
     evaluator = Evaluator(config, policy, prepared, sink, stop)
-    recorder = callbacks.Recorder(sink, rollouts.take_pending, lambda: (rollouts.rolled_out_at, rollouts.scored_at))
-    unit = geometry.steps_to_rollout_end
-    watch = callbacks.CollapseWatch(
-        recorder, state, sink, lambda value: setattr(trainer, "entropy_coef", value), steps_to_rollout_end=unit
-    )
-    in_time = callbacks.StopInTime(config.run, stop, state, steps_to_rollout_end=unit)
-    saver = callbacks.SaveState(config.run, state, sink, store)
-    selection = callbacks.Evaluate(config.run, evaluator.select, state, sink, saver.finish, steps_to_rollout_end=unit)
-    trainer.remove_callback(PrinterCallback)  # the view shows what it would print
-    for callback in (
-        callbacks.SkipBadSteps(sink),
-        recorder,
-        watch,
-        *([selection] if "select" in prepared.held else []),
-        in_time,
-        saver,
-    ):
-        trainer.add_callback(callback)
-
+    hooks = add_callbacks(trainer, config, rollouts, state, evaluator, sink, store, stop, geometry)
     if resume_from is None:
-        _look_at_the_start(config, state, evaluator, prepared, sink, store)
+        look_at_the_start(config, state, evaluator, prepared, sink, store)
     else:
         state.load(resume_from)
     stop.check()
-    failure: ArcslimError | None = None
+
+    failure = train(trainer, resume_from, rollouts, hooks, sink)
+    keep_best(policy, state, trainer.state.global_step, store)
+    tell_why_it_ended(failure, hooks, trainer.state.global_step, sink, store, stop)
+    return sum_up(evaluator, hooks, state, trainer.state.global_step, sink)
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """The callbacks that are asked afterwards how the training went."""
+
+    watch: CollapseWatch
+    in_time: StopInTime
+    saver: SaveState
+
+    @property
+    def stopped(self) -> str | None:
+        return self.watch.stopped_by or self.in_time.reason
+
+
+def add_callbacks(
+    trainer: Any,
+    config: Config,
+    rollouts: Rollouts,
+    state: RunState,
+    evaluator: Evaluator,
+    sink: Sink,
+    store: RunStore,
+    stop: StopSignal,
+    geometry: Geometry,
+) -> Hooks:
+    """Give the trainer the callbacks of ``callbacks.py``, in its order."""
+    from transformers import PrinterCallback
+
+    from arcslim.recipes import callbacks
+
+    def set_entropy_coef(value: float) -> None:
+        trainer.entropy_coef = value  # TRL and Unsloth read it at every loss
+
+    unit = geometry.steps_to_rollout_end
+    recorder = callbacks.Recorder(sink, rollouts.take_pending, lambda: (rollouts.rolled_out_at, rollouts.scored_at))
+    saver = callbacks.SaveState(config.run, state, sink, store)
+    hooks = Hooks(
+        watch=callbacks.CollapseWatch(recorder, state, sink, set_entropy_coef, steps_to_rollout_end=unit),
+        in_time=callbacks.StopInTime(config.run, stop, state, steps_to_rollout_end=unit),
+        saver=saver,
+    )
+    selection = callbacks.Evaluate(config.run, evaluator.select, state, sink, saver.finish, steps_to_rollout_end=unit)
+    selects = [selection] if evaluator.can_select else []
+    trainer.remove_callback(PrinterCallback)  # the view shows what it would print
+    for callback in (callbacks.SkipBadSteps(sink), recorder, hooks.watch, *selects, hooks.in_time, hooks.saver):
+        trainer.add_callback(callback)
+    return hooks
+
+
+def train(trainer: Any, resume_from: Path | None, rollouts: Rollouts, hooks: Hooks, sink: Sink) -> ArcslimError | None:
+    """Train to the end, or to what ended it, which is returned: a stop inside a rollout or an evaluation, a reward that
+    failed, memory that ran out. What was learned until then is saved."""
+    import torch
+
     try:
         trainer.train(resume_from_checkpoint=None if resume_from is None else str(resume_from))
-    except ArcslimError as error:  # a stop inside a rollout or an evaluation, a reward that failed
-        failure = error
-        saver.keep(trainer)
-    except torch.OutOfMemoryError as error:
-        raise out_of_memory(trainer.state.global_step, rollouts.is_drawing, sink) from error
+    except ArcslimError as error:
+        hooks.saver.keep(trainer)
+        return error
+    except torch.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        hooks.saver.keep(trainer)
+        return out_of_memory(trainer.state.global_step, rollouts.is_drawing, sink)
+    return None
 
-    steps = trainer.state.global_step
-    stopped = watch.stopped_by or in_time.reason
-    if state.best_step is not None and state.best_step != steps:
+
+def keep_best(policy: Policy, state: RunState, step: int, store: RunStore) -> None:
+    """Leave the best checkpoint's weights in the model and in ``final/``; the last ones where none was evaluated."""
+    if state.best_step is not None and state.best_step != step:
         load_trained(policy.model, store.path / f"checkpoint-{state.best_step}")
     save_adapter(policy.model, policy.tokenizer, store.path / "final")
-    if watch.stopped_by is not None:
-        sink.event(steps, "stopped", watch.stopped_by)
-        raise CollapseError(watch.stopped_by, f"the best checkpoint is in {store.path / 'final'}")
+
+
+def tell_why_it_ended(
+    failure: ArcslimError | None, hooks: Hooks, step: int, sink: Sink, store: RunStore, stop: StopSignal
+) -> None:
+    """Raise what ended the run early, if anything did; all is saved by now.
+
+    Raises:
+        CollapseError: a watch stopped it.
+        Stopped: it was asked to stop.
+        ArcslimError: it failed.
+    """
+    if hooks.watch.stopped_by is not None:
+        sink.event(step, "stopped", hooks.watch.stopped_by)
+        raise CollapseError(hooks.watch.stopped_by, f"the best checkpoint is in {store.path / 'final'}")
     if failure is not None and not isinstance(failure, Stopped):
         raise failure
     if stop.requested:
-        sink.event(steps, "stopped", "on request; everything is saved")
+        sink.event(step, "stopped", "on request; everything is saved")
         stop.check()
-    end = evaluator.tests() if in_time.reason is None else {}
+
+
+def sum_up(evaluator: Evaluator, hooks: Hooks, state: RunState, step: int, sink: Sink) -> Outcome:
+    """Test the best checkpoint, unless the time is up."""
+    end = evaluator.tests() if hooks.in_time.reason is None else {}
     if end:
-        sink.metrics(steps, "eval", end)  # of the best checkpoint, whichever step it is of
-    sink.event(steps, "end", stopped or "all steps are done")
-    return Outcome(steps, state.best_step, state.start, state.last | end, stopped)
+        sink.metrics(step, "eval", end)  # of the best checkpoint, whichever step it is of
+    sink.event(step, "end", hooks.stopped or "all steps are done")
+    return Outcome(step, state.best_step, state.start, state.best_values | end, hooks.stopped)
 
 
 def out_of_memory(step: int, in_rollout: bool, sink: Sink) -> ArcslimError:
@@ -163,47 +220,6 @@ def out_of_memory(step: int, in_rollout: bool, sink: Sink) -> ArcslimError:
     message = f"out of GPU memory in {phase} after step {step}; checkpoints up to there are kept"
     sink.event(step, "oom", message)
     return ArcslimError(message, f"{mend}; then go on with --resume auto")
-
-
-class Evaluator:
-    """Evaluations of one run: the same prompts, the same seed, whatever the policy has become."""
-
-    def __init__(self, config: Config, policy: Policy, prepared: Prepared, sink: Sink, stop: StopSignal) -> None:
-        self._config, self._policy, self._prepared, self._sink, self._stop = config, policy, prepared, sink, stop
-
-    def select(self) -> Evaluation:
-        """On the tasks that the best checkpoint is chosen by."""
-        return self._on(self._prepared.held["select"], self._config.run.eval_samples, "eval")
-
-    def some_training_prompts(self) -> Evaluation:
-        return self._on(self._prepared.train[:MEASURED_ON], self._config.run.eval_samples, "start")
-
-    def tests(self) -> dict[str, float]:
-        """On the sets held out for the final figures, each under its own name."""
-        values: dict[str, float] = {}
-        for name, asked in self._prepared.held.items():
-            if name != "select":
-                prefix = "test" if name == "test" else f"test_{name}"
-                values |= self._on(asked, self._config.run.test_samples, prefix).values
-        return values
-
-    def _on(self, asked: tuple[Asked, ...], samples: int, prefix: str) -> Evaluation:
-        run = self._config.run
-
-        def on_batch(done: int, of: int) -> None:
-            self._sink.progress(0, 0, phase="evaluation", done=done, of=of)
-            self._stop.check()
-
-        return evaluate(
-            self._policy,
-            asked,
-            self._config.generation,
-            samples=samples,
-            batch=run.eval_batch,
-            seed=run.seed + 1,
-            prefix=prefix,
-            on_batch=on_batch,
-        )
 
 
 def trainer_arguments(config: Config, run_dir: Path, *, on_gpu: bool) -> dict[str, Any]:
@@ -284,43 +300,3 @@ def train_dataset(config: Config, prepared: Prepared, tokenizer: Any) -> Any:
         asked[geometry.prompts_per_rollout :] = rest
     rows = [{"prompt": string_prompt(one.prompt, tokenizer), "prompt_id": one.prompt.prompt_id} for one in asked]
     return Dataset.from_list(rows)
-
-
-def _tell_data(prepared: Prepared, sink: Sink) -> None:
-    sink.event(0, "start", f"{len(prepared.train)} training prompts, the longest of {prepared.longest} tokens")
-    for source, counts in prepared.split.counts.items():
-        listed = ", ".join(f"{name} {number}" for name, number in counts.items())
-        sink.event(0, "start", f"{source}: {listed}")
-    for note in prepared.split.notes:
-        sink.event(0, "warning", note)
-    for name, asked in prepared.held.items():
-        sink.task_rows(one.row for one in asked)
-        copied = prepared.split.copy_rate.get(name)
-        if copied is not None:
-            sink.event(0, "start", f"{name}: {len(asked)} tasks; answering the input back solves {copied:.1%}")
-
-
-def _look_at_the_start(
-    config: Config, state: RunState, evaluator: Evaluator, prepared: Prepared, sink: Sink, store: RunStore
-) -> None:
-    """Evaluate the starting policy, and measure the least thinking on it where that is asked for."""
-    selected = evaluator.select() if "select" in prepared.held else None
-    state.last = {} if selected is None else dict(selected.values)
-    state.start = state.last | evaluator.tests()
-    if state.start:
-        sink.metrics(0, "eval", state.start)
-    thinking = config.reward.min_thinking
-    if thinking.mode == "none" or thinking.min_tokens:
-        return
-    looked_at = selected or evaluator.some_training_prompts()
-    measured = measure_min_tokens(looked_at.rollouts)
-    if measured is None:
-        raise RewardError(
-            "the starting policy never thinks, so that the least thinking cannot be measured",
-            "set reward.min_thinking.min_tokens, or reward.min_thinking.mode = 'none'",
-        )
-    state.suite.set_min_tokens(measured.min_tokens)
-    sink.event(0, "start", measured.words)
-    fixed = thinking.model_copy(update={"min_tokens": measured.min_tokens})
-    reward = config.reward.model_copy(update={"min_thinking": fixed})
-    store.write_text("resolved.toml", to_toml(config.model_copy(update={"reward": reward})))

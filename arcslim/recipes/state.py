@@ -31,7 +31,7 @@ class RunState:
     evaluated_step: int = 0
     seconds: float = 0.0
     start: dict[str, float] = field(default_factory=dict)
-    last: dict[str, float] = field(default_factory=dict)
+    best_values: dict[str, float] = field(default_factory=dict)
     entropy_coef: float = 0.0
 
     def improve(self, value: float, step: int) -> bool:
@@ -53,7 +53,7 @@ class RunState:
             "evaluated_step": self.evaluated_step,
             "seconds": self.seconds,
             "start": self.start,
-            "last": self.last,
+            "best_values": self.best_values,
             "entropy_coef": self.entropy_coef,
         }
         partial = checkpoint / f".{STATE_FILE}.partial"
@@ -75,7 +75,7 @@ class RunState:
             self.watch.load_state_dict(data["watch"])
             self.best, self.best_step, self.stale = data["best"], data["best_step"], data["stale"]
             self.evaluated_step = data["evaluated_step"]
-            self.seconds, self.start, self.last = data["seconds"], data["start"], data["last"]
+            self.seconds, self.start, self.best_values = data["seconds"], data["start"], data["best_values"]
             self.entropy_coef = data["entropy_coef"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunFolderError(

@@ -1,0 +1,100 @@
+"""The start of a run: what the data are, how the untrained policy does, and how much thinking is the least."""
+
+from __future__ import annotations
+
+from arcslim.config import Config
+from arcslim.errors import RewardError
+from arcslim.policy.load import Policy
+from arcslim.presets import to_toml
+from arcslim.recipes.evaluate import Evaluation, evaluate
+from arcslim.recipes.prepare import Asked, Prepared
+from arcslim.recipes.sink import RunStore, Sink, StopSignal
+from arcslim.recipes.state import RunState
+from arcslim.rewards.thinking import measure_min_tokens
+
+MEASURED_ON = 64  # training prompts to measure the thinking on where no task is held out
+
+
+class Evaluator:
+    """Evaluations of one run: the same prompts, the same seed, whatever the policy has become."""
+
+    def __init__(self, config: Config, policy: Policy, prepared: Prepared, sink: Sink, stop: StopSignal) -> None:
+        self._config, self._policy, self._prepared, self._sink, self._stop = config, policy, prepared, sink, stop
+
+    @property
+    def can_select(self) -> bool:
+        """Whether tasks are held out to choose the best checkpoint on."""
+        return "select" in self._prepared.held
+
+    def select(self) -> Evaluation:
+        """On the tasks that the best checkpoint is chosen by."""
+        return self._on(self._prepared.held["select"], self._config.run.eval_samples, "eval")
+
+    def some_training_prompts(self) -> Evaluation:
+        return self._on(self._prepared.train[:MEASURED_ON], self._config.run.eval_samples, "start")
+
+    def tests(self) -> dict[str, float]:
+        """On the sets held out for the final figures, each under its own name."""
+        values: dict[str, float] = {}
+        for name, asked in self._prepared.held.items():
+            if name != "select":
+                prefix = "test" if name == "test" else f"test_{name}"
+                values |= self._on(asked, self._config.run.test_samples, prefix).values
+        return values
+
+    def _on(self, asked: tuple[Asked, ...], samples: int, prefix: str) -> Evaluation:
+        run = self._config.run
+
+        def on_batch(done: int, of: int) -> None:
+            self._sink.progress(0, 0, phase="evaluation", done=done, of=of)
+            self._stop.check()
+
+        return evaluate(
+            self._policy,
+            asked,
+            self._config.generation,
+            samples=samples,
+            batch=run.eval_batch,
+            seed=run.seed + 1,
+            prefix=prefix,
+            on_batch=on_batch,
+        )
+
+
+def tell_data(prepared: Prepared, sink: Sink) -> None:
+    sink.event(0, "start", f"{len(prepared.train)} training prompts, the longest of {prepared.longest} tokens")
+    for source, counts in prepared.split.counts.items():
+        listed = ", ".join(f"{name} {number}" for name, number in counts.items())
+        sink.event(0, "start", f"{source}: {listed}")
+    for note in prepared.split.notes:
+        sink.event(0, "warning", note)
+    for name, asked in prepared.held.items():
+        sink.task_rows(one.row for one in asked)
+        copied = prepared.split.copy_rate.get(name)
+        if copied is not None:
+            sink.event(0, "start", f"{name}: {len(asked)} tasks; answering the input back solves {copied:.1%}")
+
+
+def look_at_the_start(
+    config: Config, state: RunState, evaluator: Evaluator, prepared: Prepared, sink: Sink, store: RunStore
+) -> None:
+    """Evaluate the starting policy, and measure the least thinking on it where that is asked for."""
+    selected = evaluator.select() if evaluator.can_select else None
+    state.start = ({} if selected is None else selected.values) | evaluator.tests()
+    if state.start:
+        sink.metrics(0, "eval", state.start)
+    thinking = config.reward.min_thinking
+    if thinking.mode == "none" or thinking.min_tokens:
+        return
+    looked_at = selected or evaluator.some_training_prompts()
+    measured = measure_min_tokens(looked_at.rollouts)
+    if measured is None:
+        raise RewardError(
+            "the starting policy never thinks, so that the least thinking cannot be measured",
+            "set reward.min_thinking.min_tokens, or reward.min_thinking.mode = 'none'",
+        )
+    state.suite.set_min_tokens(measured.min_tokens)
+    sink.event(0, "start", measured.words)
+    fixed = thinking.model_copy(update={"min_tokens": measured.min_tokens})
+    reward = config.reward.model_copy(update={"min_thinking": fixed})
+    store.write_text("resolved.toml", to_toml(config.model_copy(update={"reward": reward})))
