@@ -148,11 +148,12 @@ class Evaluate(TrainerCallback):
         run: RunState,
         sink: Sink,
         save_again: Callable[[int], None],
+        report: Callable[[dict[str, float]], None],
         *,
         steps_to_rollout_end: int = 1,
     ) -> None:
         self._section, self._evaluation, self._run, self._sink = section, evaluation, run, sink
-        self._save_again, self._steps_to_rollout_end = save_again, steps_to_rollout_end
+        self._save_again, self._report, self._steps_to_rollout_end = save_again, report, steps_to_rollout_end
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         step = state.global_step
@@ -179,6 +180,7 @@ class Evaluate(TrainerCallback):
         """Whether it is the best so far."""
         values = self._evaluation().values
         self._sink.metrics(step, "eval", values)
+        self._report(values)
         self._run.evaluated_step = step
         improved = self._run.improve(values["eval/pass@1"], step)
         if improved:

@@ -1,4 +1,4 @@
-"""Runs of the real recipe that several tests look at: made once a session, looked at only (copy them to change them)."""
+"""Runs of the real recipe that several tests look at: made once a session. Look only; copy them to change them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.recipes.made import CHANCE, WHOLE, Folder, arcslim, write_preset
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Unsloth imported with its cache in a folder of the tests; the folder. One thread: two fight on a small machine."""
+    """Unsloth imported, its cache in a folder of the tests. One thread: two fight on a small machine."""
     from arcslim.policy.load import start_unsloth
 
     cache = tmp_path_factory.mktemp("cache")
