@@ -138,6 +138,12 @@ def add_callbacks(
     def set_entropy_coef(value: float) -> None:
         trainer.entropy_coef = value  # TRL and Unsloth read it at every loss
 
+    def report(values: dict[str, float]) -> None:
+        """To W&B, trackio or TensorBoard. Not by ``trainer.log``, which would take the step's own figures along."""
+        due = trainer.control.should_log
+        trainer.callback_handler.on_log(trainer.args, trainer.state, trainer.control, dict(values))
+        trainer.control.should_log = due
+
     unit = geometry.steps_to_rollout_end
     recorder = callbacks.Recorder(sink, rollouts.take_pending, lambda: (rollouts.rolled_out_at, rollouts.scored_at))
     saver = callbacks.SaveState(config.run, state, sink, store)
@@ -146,7 +152,9 @@ def add_callbacks(
         in_time=callbacks.StopInTime(config.run, stop, state, steps_to_rollout_end=unit),
         saver=saver,
     )
-    selection = callbacks.Evaluate(config.run, evaluator.select, state, sink, saver.finish, steps_to_rollout_end=unit)
+    selection = callbacks.Evaluate(
+        config.run, evaluator.select, state, sink, saver.finish, report, steps_to_rollout_end=unit
+    )
     selects = [selection] if evaluator.can_select else []
     trainer.remove_callback(PrinterCallback)  # the view shows what it would print
     for callback in (callbacks.SkipBadSteps(sink), recorder, hooks.watch, *selects, hooks.in_time, hooks.saver):

@@ -101,7 +101,12 @@ class Rollouts:
         }
 
     def __call__(
-        self, completion_ids: Sequence[Sequence[int]], prompt_id: Sequence[str], trainer_state: Any, **_: Any
+        self,
+        completion_ids: Sequence[Sequence[int]],
+        prompt_id: Sequence[str],
+        trainer_state: Any,
+        log_metric: Callable[[str, float], None] | None = None,
+        **_: Any,
     ) -> list[float]:
         """Scores of ``completion_ids``: groups of ``num_generations`` consecutive ones share a prompt.
 
@@ -125,6 +130,9 @@ class Rollouts:
             "tokens/completion": float(sum(len(one.token_ids) for one in completions)),
             "seconds/reward": self.scored_at - began,
         }
+        if log_metric is not None:
+            for name, value in self._pending.items():
+                log_metric(name, value)  # TRL hands them to W&B, trackio or TensorBoard
         return scored.rewards
 
     def take_pending(self) -> dict[str, float]:
