@@ -19,6 +19,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from arcslim.config import RunSection
+from arcslim.errors import Stopped
 from arcslim.policy.adapters import REFERENCE
 from arcslim.recipes.evaluate import Evaluation
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
@@ -165,7 +166,12 @@ class Evaluate(TrainerCallback):
         step = state.global_step
         if not self._due(state):
             return
-        if self._evaluate(step):
+        try:
+            improved = self._evaluate(step)
+        except Stopped:  # not raised any further: the step that has just ended is to be logged and saved
+            control.should_save = control.should_training_stop = True
+            return
+        if improved:
             control.should_save = True
         elif self._section.early_stop and self._run.stale >= self._section.early_stop:
             detail = f"{self._run.stale} evaluations without a new best: stops early"
