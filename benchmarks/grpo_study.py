@@ -274,20 +274,28 @@ def run_all(study: Study, cells: Sequence[Cell], jobs: int) -> bool:
         say(f"stopping: {len(study.running)} cells save first" if len(asked) == 1 else "stopping now")
         study.stop(signal.SIGTERM if len(asked) == 1 else signal.SIGKILL)
 
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, on_signal)
-    waiting, began, todo = list(cells), time.monotonic(), len(cells)
+    before_us = {signum: signal.signal(signum, on_signal) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _take_turns(study, list(cells), jobs, asked)
+    finally:
+        for signum, handler in before_us.items():
+            signal.signal(signum, handler)
+    return not asked
+
+
+def _take_turns(study: Study, waiting: list[Cell], jobs: int, asked: Sequence[int]) -> None:
+    """Until all have ended, or those that run have after ``asked`` got a signal."""
+    began, todo = time.monotonic(), len(waiting)
     while study.running or (waiting and not asked):
         while waiting and len(study.running) < jobs and not asked:
             study.start(waiting.pop(0))
-        time.sleep(1.0)
+        time.sleep(0.5)
         before = len(study.running)
         study.collect()
         done = todo - len(waiting) - len(study.running)
         if len(study.running) < before and done < todo and not asked:
             left = (time.monotonic() - began) / done * (todo - done)
             say(f"{done} of {todo} cells; about {duration(left)} left")
-    return not asked
 
 
 def say(words: str) -> None:
