@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from benchmarks import grpo_report
-from benchmarks.grpo_report import Mean, differing, gains, goals, read, report
-from benchmarks.grpo_study import Cell, Study, parse_cell, run_all, summary, to_do, whole_grid
+from benchmarks.grpo_record import summary
+from benchmarks.grpo_report import Mean, differing, gains, goals, read, report, short
+from benchmarks.grpo_study import Cell, Study, parse_cell, run_all, to_do, whole_grid
 
 
 def made_cell(arm: str, seed: int, *, start: float, end: float, thinking: float = 50.0, **more: Any) -> dict[str, Any]:
@@ -61,6 +62,7 @@ def test_the_interval_is_students() -> None:
     mean = Mean.of([1.0, 2.0, 3.0])
     assert mean.value == 2.0
     assert mean.half == pytest.approx(2.4843, abs=1e-4)
+    assert short("0123456789abcdef+changes") == "0123456789+changes"
     assert math.isinf(Mean.of([1.0]).half)
     assert Mean.of([1.0]).words() == "+1.0 (one seed)"
 
@@ -75,6 +77,7 @@ def test_goals_are_judged_by_mean_and_lower_end(results: Path) -> None:
 
     spread = {"floor": [made_cell("floor", seed, start=0.3, end=0.4 + seed / 20) for seed in range(3)]}
     assert goals(spread)[0].startswith("MISSED: floor: test pass@1 +15.0 (+2.6 to")  # the mean alone does not do
+    assert goals({"floor": spread["floor"][:1]})[0].startswith("open: floor")  # one seed has no interval
     under = {"floor": [made_cell("floor", 0, start=0.3, end=0.5, thinking=25.0)]}
     assert goals(under)[2].startswith("MISSED") and "under the floor" in goals(under)[2]
 
