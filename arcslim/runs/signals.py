@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
@@ -25,6 +26,9 @@ class StopRequest:
 
     A signal that was ignored before (``nohup``'s SIGHUP) stays ignored.
 
+    Python calls a handler between two of its own instructions: a backward pass or a hanging kernel would hold the
+    second Ctrl-C back, or merge it with the first. So a thread looks out for it, told by the C level at once.
+
     ``notify`` gets one sentence when the first signal comes. It runs inside the signal handler: it may set an attribute
     or call ``os.write``, and must take no lock. By default the sentence goes to standard error.
 
@@ -37,6 +41,8 @@ class StopRequest:
         self._at = 0.0
         self._notify = _to_stderr if notify is None else notify
         self._before: dict[signal.Signals, Any] = {}
+        self._wakeup_before = -1
+        self._wakeup: int | None = None
 
     @property
     def requested(self) -> bool:
@@ -53,6 +59,10 @@ class StopRequest:
             raise Stopped(f"stopped by {self._reason}", signum=self.signum)
 
     def __enter__(self) -> StopRequest:
+        reading, self._wakeup = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        self._wakeup_before = signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+        threading.Thread(target=_look_out, args=(reading,), name="second-ctrl-c", daemon=True).start()
         for signum in SIGNALS:
             before = signal.getsignal(signum)
             if before is not signal.SIG_IGN:
@@ -66,6 +76,10 @@ class StopRequest:
         for signum, before in self._before.items():
             signal.signal(signum, signal.SIG_DFL if before is None else before)
         self._before.clear()
+        signal.set_wakeup_fd(self._wakeup_before)
+        if self._wakeup is not None:
+            os.close(self._wakeup)  # the thread reads the end and ends too
+            self._wakeup = None
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         if self.signum is None:
@@ -79,6 +93,17 @@ class StopRequest:
 def _to_stderr(text: str) -> None:
     with contextlib.suppress(OSError):  # standard error is closed: the wish counts all the same
         os.write(2, f"\n{text}\n".encode())
+
+
+def _look_out(reading: int) -> None:
+    """Read the numbers of the signals that arrive; end the process at a second SIGINT that is no echo of the first."""
+    first: float | None = None
+    while byte := os.read(reading, 1):
+        now = time.monotonic()
+        if byte[0] == signal.SIGINT and first is not None and now - first > ECHO:
+            _end_now()
+        first = now if first is None else first
+    os.close(reading)
 
 
 def _end_now() -> None:

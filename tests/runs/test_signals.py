@@ -90,6 +90,26 @@ def test_case_25_a_second_ctrl_c_ends_at_once(tmp_path: object) -> None:
     assert "Traceback" not in err
 
 
+def test_case_25_a_second_ctrl_c_ends_a_call_that_never_comes_back_to_python() -> None:
+    """Case 25: a backward pass or a hanging kernel, which Python's own handlers wait for."""
+    code = """
+import hashlib
+from arcslim.runs.signals import StopRequest
+with StopRequest():
+    print("ready", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"x", b"y", 300_000_000)  # minutes
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    time.sleep(ECHO + 0.2)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 130
+
+
 def test_case_25_a_second_sigterm_still_saves(tmp_path: object) -> None:
     """Case 25: a spot machine's warning may come twice."""
     process = start("evaluation", f"{tmp_path}/x")
