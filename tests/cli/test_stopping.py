@@ -1,0 +1,51 @@
+"""Case 25 as a user meets it: a training command in a process of its own, stopped from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.recipes.made import CHANCE, Folder, write_preset
+
+
+def start(*words: object, **options: Any) -> subprocess.Popen[str]:
+    line = [sys.executable, "-m", "arcslim", "grpo", *map(str, words)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+
+
+def wait_for(found: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 180.0) -> None:
+    end = time.monotonic() + seconds
+    while not found():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.05)
+
+
+def test_case_25_and_28_ctrl_c_twice_ends_at_once_with_standard_input_closed(tmp_path: Path) -> None:
+    """Case 25: a second Ctrl-C does not wait for the safe point; what was saved before stays whole and is gone on from.
+    Case 28: standard input closed: nothing asks (trackers without a key: tests/runs/test_trackers.py)."""
+    run = Folder(tmp_path / "run")
+    # one long rollout: there is no safe point for a minute
+    preset = write_preset(
+        tmp_path, *CHANCE, "data.tasks=64", "optim.per_device_train_batch_size=64",
+        "generation.max_completion_length=96",
+    )  # fmt: skip
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = start("--preset", preset, "--run-dir", run.path, stdin=subprocess.DEVNULL, env=environment)
+    wait_for(lambda: any(row["kind"] == "eval" for row in run.rows("metrics")), process)
+    time.sleep(2)  # into the rollout; a call that holds Python's lock would merge two signals into one
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.6)  # closer together two signals count as one wish
+    assert process.poll() is None, "it is in the rollout"
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "Ctrl-C again ends at once" in said and "Traceback" not in said
+    assert run.values("eval", 0)["eval/n"] == 4
+    assert (run.path / "resolved.toml").is_file()
