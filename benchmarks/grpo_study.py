@@ -29,7 +29,7 @@ from types import FrameType
 from typing import Any
 
 from arcslim.runs.figures import duration
-from arcslim.runs.writing import read_rows, write_json_atomic
+from arcslim.runs.writing import read_rows, write_json_atomic, write_text_atomic
 from benchmarks.grpo_record import summary
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,6 +97,9 @@ class Study:
     def record(self, cell: Cell) -> Path:
         return self.results / f"{cell.name}.json"
 
+    def failure(self, cell: Cell) -> Path:
+        return self.record(cell).with_suffix(".failed.json")
+
     def folder(self, cell: Cell) -> Path:
         return self.work / cell.name
 
@@ -111,6 +114,12 @@ class Study:
         return shlex.join(["arcslim", *cell.arguments(self.extra)])
 
     def start(self, cell: Cell) -> None:
+        """Begin a cell, or go on with it; never with a run folder that another command began."""
+        note = self.work / f"{cell.name}.command"
+        if self.folder(cell).exists() and note.exists() and note.read_text(encoding="utf-8") != self.command(cell):
+            self._fail(cell, f"WORK/{cell.name} was begun by another command: move it away, or name another --work")
+            return
+        write_text_atomic(note, self.command(cell))
         command = [sys.executable, "-m", "arcslim", *cell.arguments(self.extra)]
         command += ["--run-dir", str(self.folder(cell)), "--resume", "auto"]
         with self.log(cell).open("ab") as log:
@@ -148,7 +157,6 @@ class Study:
             self._end(cell, process.returncode)
 
     def _end(self, cell: Cell, code: int) -> None:
-        failure = self.record(cell).with_suffix(".failed.json")
         if code in SAVED:
             say(f"{cell.name}: stopped and saved; it goes on next time")
             return
@@ -160,15 +168,18 @@ class Study:
                 why = f"{type(error).__name__}: {error}"
             else:
                 write_json_atomic(self.record(cell), self._head(cell) | kept)
-                failure.unlink(missing_ok=True)
+                self.failure(cell).unlink(missing_ok=True)
                 start, end = (kept["figures"]["test"][name]["pass@1"] for name in ("start", "end"))
                 say(f"{cell.name}: done; test pass@1 {start:.1%} → {end:.1%}")
                 return
+        self._fail(cell, why)
+
+    def _fail(self, cell: Cell, why: str) -> None:
         lines = self.log(cell).read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
         plain = [line.replace(str(self.work), "WORK").replace(str(ROOT), ".") for line in lines]
-        write_json_atomic(failure, self._head(cell) | {"why": why, "last_lines": plain})
+        write_json_atomic(self.failure(cell), self._head(cell) | {"why": why, "last_lines": plain})
         self.failed.append(cell)
-        say(f"{cell.name}: FAILED ({why}); see {failure}")
+        say(f"{cell.name}: FAILED ({why}); see {self.failure(cell)}")
 
     def _head(self, cell: Cell) -> dict[str, Any]:
         attempts = list(read_rows(self.attempts(cell)))

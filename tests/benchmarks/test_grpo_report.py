@@ -166,6 +166,17 @@ def test_a_failing_cell_is_recorded_and_the_grid_goes_on(tmp_path: Path) -> None
     assert to_do(study, [Cell("floor", 0)]) == [Cell("floor", 0)]  # tried again next time
 
 
+def test_a_run_that_another_command_began_is_not_gone_on_with(tmp_path: Path) -> None:
+    begun, now = (Study(tmp_path, tmp_path, extra) for extra in (("--max-steps", "2"), ()))
+    cell = Cell("none", 0)
+    begun.folder(cell).mkdir()
+    begun.log(cell).write_text("step 2/2\n")
+    (tmp_path / "none-0.command").write_text(begun.command(cell))
+    now.start(cell)
+    assert now.failed == [cell] and not now.running
+    assert "another command" in json.loads(now.failure(cell).read_text())["why"]
+
+
 def test_a_done_cell_is_not_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = Study(tmp_path, tmp_path, ())
     study.record(Cell("none", 1)).write_text(json.dumps({"command": study.command(Cell("none", 1))}))
