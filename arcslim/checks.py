@@ -80,11 +80,17 @@ def _check_geometry(config: Config, found: _Findings) -> None:
         f"{accumulation}, and a run resumed inside a rollout would not go on as it was",
         f"make run.save_steps a multiple of {unit}, as {max(unit, round(save / unit) * unit)}",
     )
+    found.refuse(
+        accumulation > micro_steps,
+        ("optim.gradient_accumulation_steps", "grpo.steps_per_generation", "grpo.num_iterations"),
+        f"an optimizer step of {accumulation} micro-steps takes several rollouts, which last {micro_steps} each",
+        f"set grpo.steps_per_generation to {-(-accumulation // passes)}: one rollout, as large as those together",
+    )
     found.warn(
-        micro_steps % accumulation != 0 and accumulation % micro_steps != 0,
+        accumulation <= micro_steps and micro_steps % accumulation != 0,
         ("optim.gradient_accumulation_steps", "grpo.steps_per_generation", "grpo.num_iterations"),
         f"an optimizer step of {accumulation} micro-steps reaches over the end of a rollout of {micro_steps}",
-        "let one divide the other, so that each update is of whole rollouts",
+        "let it divide the rollout, so that each update is of one rollout",
     )
 
 

@@ -199,7 +199,7 @@ class GrpoSection(Section):
 class OptimSection(Section):
     """The optimizer and the batch: transformers' names."""
 
-    optim: str = Field(
+    optim: Literal["paged_adamw_8bit", "adamw_8bit", "paged_adamw_32bit", "adamw_torch", "adamw_torch_fused"] = Field(
         "paged_adamw_8bit",
         description="2 B a parameter of state, paged to host RAM when short; `adamw_8bit` if resuming gives trouble",
     )

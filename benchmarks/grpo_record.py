@@ -27,7 +27,7 @@ def summary(folder: Path) -> dict[str, Any]:
         ValueError: the run has no final figures.
     """
     rows = [row for row in read_rows(folder / "metrics.jsonl") if isinstance(row.get("values"), dict)]
-    evaluations = [row for row in rows if row["kind"] == "eval"]
+    evaluations = [row for row in rows if row["kind"] in ("eval", "test")]
     train = [row for row in rows if row["kind"] == "train"]
     config = tomllib.loads((folder / "resolved.toml").read_text(encoding="utf-8"))
     config.get("run", {}).pop("dir", None)

@@ -21,6 +21,34 @@ OnBatch = Callable[[int, int], None]
 _TOKENS_BETWEEN_SWEEPS = 16
 
 
+class EntropyMeter:
+    """The mean entropy, in nats, of the distributions that completions' tokens are drawn from: a logits processor.
+
+    Unsloth's GPU trainer reports none, and its fall is the first sign of a collapse.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._over = {*policy.end_token_ids, int(policy.tokenizer.pad_token_id)}
+        self._sum, self._count = 0.0, 0
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """``input_ids`` (B, T), ``scores`` (B, V). Rows that have ended, which only pad, do not count."""
+        import torch
+
+        over = torch.tensor(sorted(self._over), device=input_ids.device)
+        alive = ~torch.isin(input_ids[:, -1], over)
+        log_probs = scores[alive].float().log_softmax(dim=-1)  # (b, V)
+        # an impossible token has probability 0 and logarithm -inf: it adds nothing
+        self._sum += float(torch.special.entr(log_probs.exp()).sum())
+        self._count += int(alive.sum())
+        return scores
+
+    @property
+    def mean(self) -> float | None:
+        """None where nothing was drawn."""
+        return self._sum / self._count if self._count else None
+
+
 @dataclass(frozen=True)
 class _Row:
     """One completion to draw: for which prompt, and which of its samples."""
@@ -38,6 +66,7 @@ def generate(
     batch: int,
     seed: int,
     on_batch: OnBatch | None = None,
+    entropy: EntropyMeter | None = None,
 ) -> list[list[Completion]]:
     """Draw ``samples`` completions a prompt; the result has one list a prompt, in the order given.
 
@@ -47,7 +76,7 @@ def generate(
 
     Dropout is off meanwhile; training mode, gradient checkpointing and torch's global random state are as before
     afterwards, also when ``on_batch(rows_done, rows_in_all)``, called after each batch, raises. The same seed, batch,
-    model and machine give the same completions.
+    model and machine give the same completions. ``entropy`` measures the policy's meanwhile (not with vLLM).
     """
     for index, prompt in enumerate(prompts):
         if not prompt:
@@ -62,7 +91,7 @@ def generate(
     with _inference(policy), _own_randomness(policy, seed):
         for start in range(0, len(rows), batch):
             some = rows[start : start + batch]
-            ids = draw(policy, [prompts[row.prompt] for row in some], generation, seed + start)
+            ids = draw(policy, [prompts[row.prompt] for row in some], generation, seed + start, entropy)
             for row, tokens in zip(some, ids, strict=True):
                 drawn[row] = to_completion(policy, tokens)
             if on_batch is not None:
@@ -84,7 +113,11 @@ def to_completion(policy: Policy, tokens: Sequence[int]) -> Completion:
 
 
 def _draw_with_transformers(
-    policy: Policy, prompts: Sequence[Sequence[int]], generation: GenerationSection, _seed: int
+    policy: Policy,
+    prompts: Sequence[Sequence[int]],
+    generation: GenerationSection,
+    _seed: int,
+    entropy: EntropyMeter | None,
 ) -> list[list[int]]:
     """One call of ``generate``: Unsloth's own decoding on a GPU."""
     import torch
@@ -95,13 +128,17 @@ def _draw_with_transformers(
             input_ids=input_ids,
             attention_mask=attention,
             max_new_tokens=generation.max_completion_length,
-            **_decoding_arguments(policy, generation),
+            **_decoding_arguments(policy, generation, entropy),
         )
     return [list(map(int, row)) for row in output[:, input_ids.shape[1] :].tolist()]
 
 
 def _draw_on_cpu(
-    policy: Policy, prompts: Sequence[Sequence[int]], generation: GenerationSection, _seed: int
+    policy: Policy,
+    prompts: Sequence[Sequence[int]],
+    generation: GenerationSection,
+    _seed: int,
+    entropy: EntropyMeter | None,
 ) -> list[list[int]]:
     """``generate`` with the work that a CPU feels left out: a prompt is read once for all its samples, and rows that
     have ended leave the batch every few tokens. Measured on one thread, hidden 128, prompts of 120 tokens, 40 new ones,
@@ -129,7 +166,7 @@ def _draw_on_cpu(
                 past_key_values=cache,
                 max_new_tokens=min(left, _TOKENS_BETWEEN_SWEEPS),
                 return_dict_in_generate=True,
-                **_decoding_arguments(policy, generation),
+                **_decoding_arguments(policy, generation, entropy),
             )
             new = output.sequences[:, width:]  # (B, up to _TOKENS_BETWEEN_SWEEPS)
             for row, tokens in zip(alive, new.tolist(), strict=True):
@@ -179,8 +216,9 @@ def _pad_left(policy: Policy, prompts: Sequence[Sequence[int]]) -> tuple[Tensor,
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
-def _decoding_arguments(policy: Policy, generation: GenerationSection) -> dict[str, Any]:
+def _decoding_arguments(policy: Policy, generation: GenerationSection, entropy: EntropyMeter | None) -> dict[str, Any]:
     return {
+        "logits_processor": None if entropy is None else [entropy],
         "use_cache": True,
         "pad_token_id": int(policy.tokenizer.pad_token_id),
         "eos_token_id": list(policy.end_token_ids),
@@ -202,7 +240,11 @@ def sampling_arguments(generation: GenerationSection) -> dict[str, Any]:
 
 
 def _draw_with_vllm(
-    policy: Policy, prompts: Sequence[Sequence[int]], generation: GenerationSection, seed: int
+    policy: Policy,
+    prompts: Sequence[Sequence[int]],
+    generation: GenerationSection,
+    seed: int,
+    _entropy: EntropyMeter | None,
 ) -> list[list[int]]:
     """Unsloth's shared vLLM engine: it holds the same weights, and the adapter as it is now."""
     from vllm import SamplingParams

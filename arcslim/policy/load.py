@@ -7,6 +7,7 @@ train. ``load_policy`` calls it too. Unsloth prints to standard output; here tha
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import logging
 import os
@@ -128,6 +129,11 @@ def load_policy(
     device = str(unsloth.DEVICE_TYPE)
     if device == "cpu" and model.fast_inference:
         raise InputError("model.fast_inference (vLLM) needs a GPU, and there is none", "set it to false")
+    if model.fast_inference and importlib.util.find_spec("vllm") is None:
+        raise InputError(
+            "model.fast_inference asks for vLLM, which is not installed",
+            'pip install -c constraints-vllm.txt "arcslim[vllm]", or set it to false',
+        )
     loaded, tokenizer = _from_pretrained(unsloth, source, model, lora, seed, on_gpu=device != "cpu")
     notes = [_CPU_NOTE] if device == "cpu" else []
     if model.load_in_4bit and not getattr(loaded, "is_loaded_in_4bit", False):

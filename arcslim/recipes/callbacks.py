@@ -26,7 +26,8 @@ from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.recipes.state import RunState
 
 LOGGED = {"loss": "loss", "grad_norm": "optim/grad_norm", "learning_rate": "optim/lr", "kl": "policy/kl"}
-LOGGED |= {"entropy": "policy/entropy", "sampling/importance_sampling_ratio/mean": "policy/importance_ratio_mean"}
+LOGGED |= {"sampling/importance_sampling_ratio/mean": "policy/importance_ratio_mean"}
+LOGGED |= {"clip_ratio/region_mean": "policy/clip_ratio"}
 
 
 class Recorder(TrainerCallback):
@@ -78,7 +79,10 @@ class Recorder(TrainerCallback):
 
 
 class SkipBadSteps(TrainerCallback):
-    """A gradient that is not finite changes nothing: it is zeroed before the optimizer sees it, and told."""
+    """A gradient that is not finite changes nothing: it is taken away before the optimizer sees it, and told.
+
+    Taken away and not zeroed: with a gradient of 0 AdamW would still move by its momentum.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -89,8 +93,8 @@ class SkipBadSteps(TrainerCallback):
         gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
         if not gradients or bool(torch.stack([gradient.sum() for gradient in gradients]).isfinite().all()):
             return
-        for gradient in gradients:
-            gradient.zero_()
+        for parameter in model.parameters():
+            parameter.grad = None
         self._sink.event(
             state.global_step + 1, "skipped_step", "the gradient was not finite: this step changes nothing"
         )
@@ -156,15 +160,15 @@ class Evaluate(TrainerCallback):
         self._section, self._evaluation, self._run, self._sink = section, evaluation, run, sink
         self._save_again, self._report, self._steps_to_rollout_end = save_again, report, steps_to_rollout_end
 
-    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        step = state.global_step
-        if step and self._due(state) and self._run.evaluated_step != step:
+    def make_up(self, step: int, max_steps: int) -> None:
+        """Evaluate the policy of the checkpoint ``step``, which a run goes on from, where a stop cut that short."""
+        if self._due(step, max_steps) and self._run.evaluated_step != step:
             self._evaluate(step)
             self._save_again(step)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         step = state.global_step
-        if not self._due(state):
+        if not self._due(step, state.max_steps):
             return
         try:
             improved = self._evaluate(step)
@@ -178,9 +182,9 @@ class Evaluate(TrainerCallback):
             self._sink.event(step, "stopped", detail)
             control.should_save = control.should_training_stop = True
 
-    def _due(self, state: TrainerState) -> bool:
-        step, unit, every = state.global_step, self._steps_to_rollout_end, self._section.eval_steps
-        return step >= state.max_steps or (step % unit == 0 and step // every > (step - unit) // every)
+    def _due(self, step: int, max_steps: int) -> bool:
+        unit, every = self._steps_to_rollout_end, self._section.eval_steps
+        return step >= max_steps or (step % unit == 0 and step // every > (step - unit) // every)
 
     def _evaluate(self, step: int) -> bool:
         """Whether it is the best so far."""
@@ -209,35 +213,37 @@ class StopInTime(TrainerCallback):
         self._section, self._stop, self._run = section, stop, run
         self._steps_to_rollout_end, self._clock = steps_to_rollout_end, clock
         self._before, self._began = 0.0, clock()
+        self._checked_at, self._longest_gap = clock(), 0.0
         self.reason: str | None = None
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self._before = self._run.seconds  # of the parts of this run before it was resumed
+        self._checked_at = self._clock()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        self._run.seconds = self._before + self._clock() - self._began
+        now = self._clock()
+        self._run.seconds = self._before + now - self._began
+        if state.global_step % self._steps_to_rollout_end:
+            return
+        self._longest_gap = max(self._longest_gap, now - self._checked_at)
+        self._checked_at = now
         limit = self._section.max_hours
         if self._stop.requested:
             self.reason = "stopped on request"
-        elif limit is not None and self._seconds_at_next_save(state) > limit * 3600:
-            self.reason = f"run.max_hours = {limit:g} is reached"
-        if self.reason is not None and state.global_step % self._steps_to_rollout_end == 0:
+        elif limit is not None and self._run.seconds + self._longest_gap > limit * 3600:
+            # Stopping in time means before the limit: the next rollout, with its evaluation, would not fit any more.
+            self.reason = f"run.max_hours = {limit:g} would be passed"
+        if self.reason is not None:
             control.should_save = control.should_training_stop = True
-
-    def _seconds_at_next_save(self, state: TrainerState) -> float:
-        """One more rollout must still fit: stopping in time means before the limit."""
-        return self._run.seconds * (1 + self._steps_to_rollout_end / max(state.global_step, 1))
 
 
 class SaveState(TrainerCallback):
     """Finishes a checkpoint: our own state, no copy of the reference, the best marked, the old ones pruned."""
 
-    def __init__(self, section: RunSection, run: RunState, sink: Sink, store: RunStore) -> None:
+    def __init__(self, section: RunSection, run: RunState, sink: Sink, store: RunStore, *, saved: int = 0) -> None:
+        """``saved``: the step of the checkpoint that the run is resumed from."""
         self._section, self._run, self._sink, self._store = section, run, sink, store
-        self._saved = 0
-
-    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        self._saved = state.global_step
+        self._saved = saved
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self.finish(state.global_step)

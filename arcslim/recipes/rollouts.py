@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from arcslim.config import Config
-from arcslim.policy.generate import generate, to_completion
+from arcslim.policy.generate import EntropyMeter, generate, to_completion
 from arcslim.policy.load import Policy
 from arcslim.prompts.nouns import Completion
 from arcslim.prompts.parse import parse
@@ -63,6 +63,7 @@ class Rollouts:
         self._count = 0
         self.rolled_out_at = self.scored_at = 0.0  # on the clock; 0 before the first
         self.is_drawing = False
+        self._entropy: float | None = None  # of the newest rollout
 
     def roll_out(self, prompts: Sequence[str], trainer: Any) -> dict[str, Any]:
         """TRL's ``rollout_func``: ``prompts`` repeats each prompt ``num_generations`` times in a row.
@@ -82,6 +83,7 @@ class Rollouts:
             if self._stop is not None:
                 self._stop.check()  # nothing is lost: a resumed run draws this rollout again, the same
 
+        meter = EntropyMeter(self._policy)
         self.is_drawing = True
         drawn = generate(
             self._policy,
@@ -91,7 +93,9 @@ class Rollouts:
             batch=self._config.generation.rollout_batch,
             seed=rollout_seed(self._config.run.seed, step, trainer.accelerator.process_index),
             on_batch=on_batch,
+            entropy=meter,
         )
+        self._entropy = meter.mean
         self.is_drawing = False
         self.rolled_out_at = self._clock()
         return {
@@ -130,6 +134,8 @@ class Rollouts:
             "tokens/completion": float(sum(len(one.token_ids) for one in completions)),
             "seconds/reward": self.scored_at - began,
         }
+        if self._entropy is not None:
+            self._pending["policy/entropy"] = self._entropy
         if log_metric is not None:
             for name, value in self._pending.items():
                 log_metric(name, value)  # TRL hands them to W&B, trackio or TensorBoard

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypedDict
 
-Kind = Literal["train", "eval"]
+Kind = Literal["train", "eval", "test"]
 Event = Literal["start", "checkpoint", "restart", "oom", "skipped_step", "rollback", "warning", "stopped", "end"]
 
 

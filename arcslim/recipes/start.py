@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import tomlkit
+
 from arcslim.config import Config
 from arcslim.errors import RewardError
 from arcslim.policy.load import Policy
-from arcslim.presets import to_toml
 from arcslim.recipes.evaluate import Evaluation, evaluate
 from arcslim.recipes.prepare import Asked, Prepared
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
@@ -20,6 +21,7 @@ class Evaluator:
 
     def __init__(self, config: Config, policy: Policy, prepared: Prepared, sink: Sink, stop: StopSignal) -> None:
         self._config, self._policy, self._prepared, self._sink, self._stop = config, policy, prepared, sink, stop
+        self.is_running = False  # stays True where an error ended one
 
     @property
     def can_select(self) -> bool:
@@ -33,23 +35,26 @@ class Evaluator:
     def some_training_prompts(self) -> Evaluation:
         return self._on(self._prepared.train[:MEASURED_ON], self._config.run.eval_samples, "start")
 
-    def tests(self) -> dict[str, float]:
-        """On the sets held out for the final figures, each under its own name."""
+    def tests(self, step: int) -> dict[str, float]:
+        """On the sets held out for the final figures, each under its own name; ``step`` is that of the policy."""
         values: dict[str, float] = {}
         for name, asked in self._prepared.held.items():
             if name != "select":
                 prefix = "test" if name == "test" else f"test_{name}"
                 values |= self._on(asked, self._config.run.test_samples, prefix).values
+        if values:
+            self._sink.metrics(step, "test", values)
         return values
 
     def _on(self, asked: tuple[Asked, ...], samples: int, prefix: str) -> Evaluation:
         run = self._config.run
+        self.is_running = True
 
         def on_batch(done: int, of: int) -> None:
             self._sink.progress(0, 0, phase="evaluation", done=done, of=of)
             self._stop.check()
 
-        return evaluate(
+        evaluation = evaluate(
             self._policy,
             asked,
             self._config.generation,
@@ -59,6 +64,8 @@ class Evaluator:
             prefix=prefix,
             on_batch=on_batch,
         )
+        self.is_running = False
+        return evaluation
 
 
 def tell_data(prepared: Prepared, sink: Sink) -> None:
@@ -78,11 +85,12 @@ def tell_data(prepared: Prepared, sink: Sink) -> None:
 def look_at_the_start(
     config: Config, state: RunState, evaluator: Evaluator, prepared: Prepared, sink: Sink, store: RunStore
 ) -> None:
-    """Evaluate the starting policy, and measure the least thinking on it where that is asked for."""
+    """Evaluate and test the starting policy, and measure the least thinking on it where that is asked for."""
     selected = evaluator.select() if evaluator.can_select else None
-    state.start = ({} if selected is None else selected.values) | evaluator.tests()
-    if state.start:
-        sink.metrics(0, "eval", state.start)
+    if selected is not None:
+        sink.metrics(0, "eval", selected.values)
+        state.start = dict(selected.values)
+    state.start |= evaluator.tests(0)
     thinking = config.reward.min_thinking
     if thinking.mode == "none" or thinking.min_tokens:
         return
@@ -95,6 +103,6 @@ def look_at_the_start(
         )
     state.suite.set_min_tokens(measured.min_tokens)
     sink.event(0, "start", measured.words)
-    fixed = thinking.model_copy(update={"min_tokens": measured.min_tokens})
-    reward = config.reward.model_copy(update={"min_thinking": fixed})
-    store.write_text("resolved.toml", to_toml(config.model_copy(update={"reward": reward})))
+    resolved = tomlkit.parse((store.path / "resolved.toml").read_text(encoding="utf-8"))
+    resolved["reward"]["min_thinking"]["min_tokens"] = measured.min_tokens
+    store.write_text("resolved.toml", tomlkit.dumps(resolved))

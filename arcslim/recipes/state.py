@@ -20,7 +20,8 @@ class RunState:
     """``best`` is the best evaluation so far and ``best_step`` its checkpoint; ``stale`` counts evaluations since then,
     ``evaluated_step`` is the step of the last one.
 
-    ``start`` holds the figures of the starting policy by name, ``seconds`` what earlier parts of the run have taken.
+    ``start`` holds the figures of the starting policy by name, ``test_values`` the final ones of the checkpoint
+    ``tested_step``; ``seconds`` is what earlier parts of the run have taken.
     """
 
     suite: RewardSuite
@@ -33,14 +34,25 @@ class RunState:
     start: dict[str, float] = field(default_factory=dict)
     best_values: dict[str, float] = field(default_factory=dict)
     entropy_coef: float = 0.0
+    tested_step: int | None = None
+    test_values: dict[str, float] = field(default_factory=dict)
 
     def improve(self, value: float, step: int) -> bool:
-        """Take an evaluation in: True where it is the best so far (the earlier one on a tie)."""
+        """Take an evaluation in: True where it is the best of a checkpoint so far (the earlier one on a tie).
+
+        It counts as stale where it does not beat the starting policy either.
+        """
+        to_beat = max(self.best or 0.0, self.start.get("eval/pass@1", -1.0))
+        self.stale = 0 if value > to_beat else self.stale + 1
         if self.best is None or value > self.best:
-            self.best, self.best_step, self.stale = value, step, 0
+            self.best, self.best_step = value, step
             return True
-        self.stale += 1
         return False
+
+    @property
+    def beats_start(self) -> bool:
+        """Whether the best checkpoint solves more of the tasks it was chosen on than the starting policy."""
+        return self.best is None or self.best > self.start.get("eval/pass@1", -1.0)
 
     def save(self, checkpoint: Path) -> None:
         """Write into a checkpoint, last of all files: a checkpoint without it is not whole."""
@@ -55,6 +67,8 @@ class RunState:
             "start": self.start,
             "best_values": self.best_values,
             "entropy_coef": self.entropy_coef,
+            "tested_step": self.tested_step,
+            "test_values": self.test_values,
         }
         partial = checkpoint / f".{STATE_FILE}.partial"
         with partial.open("w", encoding="utf-8") as file:
@@ -77,6 +91,7 @@ class RunState:
             self.evaluated_step = data["evaluated_step"]
             self.seconds, self.start, self.best_values = data["seconds"], data["start"], data["best_values"]
             self.entropy_coef = data["entropy_coef"]
+            self.tested_step, self.test_values = data["tested_step"], data["test_values"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunFolderError(
                 f"{checkpoint / STATE_FILE} cannot be read: {error}", "resume from another checkpoint"

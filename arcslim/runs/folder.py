@@ -191,7 +191,7 @@ class RunFolder:
 
     # Sink --------------------------------------------------------------------------------------------------------
 
-    def metrics(self, step: int, kind: Literal["train", "eval"], values: Mapping[str, Any]) -> None:
+    def metrics(self, step: int, kind: Literal["train", "eval", "test"], values: Mapping[str, Any]) -> None:
         """Append a row of figures. What is no finite number is left out and told as an event."""
         numbers = {name: as_number(value) for name, value in values.items()}
         row = {name: number for name, number in numbers.items() if number is not None}

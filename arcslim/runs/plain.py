@@ -48,7 +48,7 @@ class PlainView:
 
     def metrics(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
         numbers = self.state.metrics(step, kind, values)
-        if kind == "eval":
+        if kind != "train":
             self._evaluation(step, numbers)
             return
         now = self.state.clock()
