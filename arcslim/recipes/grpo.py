@@ -9,8 +9,8 @@ from typing import Any
 
 from arcslim.config import Config, GenerationSection
 from arcslim.errors import DataError
-from arcslim.policy.cpu import multiplies_bf16
 from arcslim.policy.load import adapter_unrounded, ensure_reference_adapter, load_policy, print_to_log, start_unsloth
+from arcslim.policy.precision import mixed_precision
 from arcslim.recipes.geometry import Geometry, compare
 from arcslim.recipes.prepare import Prepared, prepare, string_prompt
 from arcslim.recipes.rollouts import Rollouts
@@ -103,7 +103,7 @@ def trainer_arguments(config: Config, run_dir: Path, *, on_gpu: bool) -> dict[st
         "remove_unused_columns": False,
         "shuffle_dataset": not grpo.longest_first,
         "use_cpu": not on_gpu,
-        "bf16": on_gpu or multiplies_bf16(),
+        **mixed_precision(on_gpu=on_gpu),
         "gradient_checkpointing": config.model.use_gradient_checkpointing != "false",
         **{name: getattr(grpo, name) for name in (
             "num_generations", "steps_per_generation", "num_iterations", "loss_type", "importance_sampling_level",

@@ -1,4 +1,4 @@
-"""What this machine's processor can do."""
+"""In which precision this machine trains."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from functools import cache
 from pathlib import Path
 
 _FLAGS = ("avx512_bf16", "amx_bf16", "bf16")  # x86's two, and Arm's
+
+
+def mixed_precision(*, on_gpu: bool) -> dict[str, bool]:
+    """transformers' arguments: bf16 where it is native, fp16 on an older GPU (before Ampere), fp32 on other CPUs."""
+    if not on_gpu:
+        return {"bf16": multiplies_bf16()}
+    import torch
+
+    native = not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
+    return {"bf16": native, "fp16": not native}
 
 
 @cache
