@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from arcslim.cli.main import main
+from arcslim.config import Config
 from arcslim.errors import Stopped
+from arcslim.policy.load import Policy
 from arcslim.presets import load_config, to_toml
+from arcslim.recipes.prepare import Prepared, prepare
 from arcslim.rewards.base import Rollout
 
 PRESET = """\
@@ -36,7 +41,7 @@ holdout_select = 4
 max_tokens = 224
 
 [reward.min_thinking]
-min_tokens = 40
+min_tokens = 8
 
 [grpo]
 num_generations = 4
@@ -65,7 +70,10 @@ CHANCE = (
     "reward.min_thinking.mode=none",
     'reward.extra=["arcslim.rewards.control:RandomReward"]',
 )
-WHOLE = ("generation.max_completion_length=88",)  # thinking and answers of these tasks fit
+WHOLE = (
+    "generation.max_completion_length=88",
+    "reward.min_thinking.min_tokens=40",
+)  # thinking and answers of these tasks fit
 
 
 def write_preset(folder: Path, *sets: str) -> Path:
@@ -76,6 +84,30 @@ def write_preset(folder: Path, *sets: str) -> Path:
     path = folder / "small.toml"
     path.write_text(to_toml(load_config(str(plain), list(sets), {}).config), encoding="utf-8")
     return path
+
+
+def small_config(*sets: str) -> Config:
+    with tempfile.TemporaryDirectory() as folder:
+        return load_config(str(write_preset(Path(folder), *sets)), [], {}).config
+
+
+@cache
+def tiny_tokenizer() -> Any:
+    from arcslim.policy.load import load_tokenizer
+
+    loaded = load_tokenizer("tiny")
+    assert loaded is not None
+    return loaded.tokenizer
+
+
+@cache
+def prepared_with_tiny() -> tuple[Prepared, Policy]:
+    """The small tasks, rendered, and the embedded model; needs the fixture ``stack``. Nobody trains it."""
+    from arcslim.policy.load import load_policy
+
+    config = small_config()
+    policy = load_policy(config.model, config.lora, seed=0, cache_dir=Path("unused: Unsloth is imported already"))
+    return prepare(config, policy.tokenizer), policy
 
 
 def arcslim(*words: str | Path) -> int:
