@@ -74,5 +74,7 @@ def test_case_25_stopped_in_every_phase_and_resumed_it_ends_as_the_uninterrupted
     assert run.checkpoints()[-1] == "checkpoint-6"
     assert len(run.events("stopped")) == 3
 
+    # all steps are done, and what comes after them is made up for
+    assert command("grpo", "--run-dir", run.path, *resume) == 0
     assert_same_rows(run.learned(), halves.learned())
     assert run.state(6) == halves.state(6)
