@@ -261,7 +261,7 @@ class RunSection(Section):
     """The run: where, how long, how often."""
 
     dir: str | None = Field(None, description="run folder; default runs/RECIPE-PRESET-TIME")
-    seed: Count = 0
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     max_steps: Positive = Field(500, description="optimizer steps")
     save_steps: Positive = Field(50, description="optimizer steps between checkpoints")
     save_total_limit: Positive = Field(3, description="checkpoints kept, besides the best")

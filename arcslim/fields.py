@@ -48,7 +48,7 @@ def suggest(path: str) -> str | None:
     if close := difflib.get_close_matches(name, leaves, n=1, cutoff=SIMILAR):
         homes = [known for known in FIELDS if _leaf(known) == close[0]]
         return max(homes, key=lambda home: difflib.SequenceMatcher(None, home, path).ratio())
-    whole = difflib.get_close_matches(path, [*FIELDS, *SECTIONS], n=1, cutoff=SIMILAR)
+    whole = difflib.get_close_matches(path, FIELDS, n=1, cutoff=SIMILAR)
     return whole[0] if whole else None
 
 
@@ -104,6 +104,8 @@ def in_words(path: str, error: Mapping[str, Any]) -> str:
         "too_short": "at least {min_length} entry",
     }.get(kind, _WORDS.get(kind, str(error["msg"])))
     needs = needs.format(**limits) if kind not in _WORDS else needs
+    if kind == "tuple_type" and str(error["input"]).startswith("["):
+        needs = "each text of its list in quotes (and single quotes round it all, for the shell)"
     got = repr(error["input"])
     got = got if len(got) <= 60 else f"{got[:57]}…"
     off = f', or "{NONE}"' if nullable(path) else ""

@@ -119,7 +119,8 @@ def find_preset(name: str) -> Preset:
     if name.endswith(".toml") or "/" in name:
         path = Path(name)
         if not path.is_file():
-            raise InputError(f"there is no preset file {name}")
+            what = "is a folder, not a preset" if path.is_dir() else "does not exist"
+            raise InputError(f"the preset file {name} {what}", "`arcslim presets list` names the shipped ones")
         return _read(path, path.stem)
     known = [path.stem for path in sorted(presets_folder().glob("*.toml"))]
     if name not in known:
@@ -133,7 +134,7 @@ def find_preset(name: str) -> Preset:
 
 def _read(path: Path, name: str) -> Preset:
     try:
-        return Preset(name, path, path.read_text(encoding="utf-8"))
+        return Preset(name, path, path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"{_shown(path)} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except OSError as error:

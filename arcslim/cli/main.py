@@ -5,6 +5,7 @@ Imports here are light: torch and everything that needs it are imported inside a
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 from collections.abc import Sequence
@@ -48,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     Exit codes: 0 done, 2 bad input or configuration, 3 does not fit, 130/143 stopped, 1 anything else.
     """
+    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a character gets `?` for it, not an error
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     words = list(sys.argv[1:] if argv is None else argv)
     # `--debug` may stand anywhere, so that it can be added to the end of the line that went wrong.
     debug = "--debug" in words

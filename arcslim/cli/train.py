@@ -14,8 +14,8 @@ from rich.table import Table
 
 from arcslim.cli.options import TrainOptions
 from arcslim.config import Config
-from arcslim.errors import ArcslimError, InputError, Stopped
-from arcslim.fields import value_of
+from arcslim.errors import ArcslimError, InputError, RunFolderError, Stopped
+from arcslim.fields import FIELDS, value_of
 from arcslim.presets import Resolved, load_config, to_toml
 from arcslim.runs.console import Tee, open_view
 from arcslim.runs.environment import environment
@@ -62,7 +62,7 @@ def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
 def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -> None:
     """Run a recipe in its folder, with the console's view and the records on disk."""
     config = resolved.config
-    _refuse_several_processes()
+    check_early(config)
     place = Path(config.run.dir) if config.run.dir is not None else fresh_run_dir(recipe, resolved.preset)
     with _open_folder(place, options) as folder:
         report_to, notes = prepare_report_to(config.run.report_to, folder.path)
@@ -72,6 +72,7 @@ def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -
         view = open_view(title, price_per_hour=config.run.price_per_hour, max_hours=config.run.max_hours)
         with view, StopRequest(view.stopping) as stop:
             sink = Tee([folder, view])
+            _refuse_another_run(folder, config, options, sink)
             _write_records(folder, resolved, config)
             for note in folder.notes:
                 view.event(folder.start_step, "restart", note)  # the folder has written them down already
@@ -86,16 +87,52 @@ def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -
             except ArcslimError as error:
                 sink.event(folder.start_step, "end", f"failed: {error.message}")
                 raise
-        sum_up(recipe, folder.path, outcome)
+        with contextlib.suppress(BrokenPipeError):  # the reader has gone (`| head`); all is saved
+            sum_up(recipe, folder.path, outcome)
 
 
-def _refuse_several_processes() -> None:
-    world_size = int(os.environ.get("WORLD_SIZE", "1"))
-    if world_size > 1:
+def check_early(config: Config) -> None:
+    """What can be refused before a folder is made or anything is loaded, beside the configuration.
+
+    Raises:
+        InputError: it was started as one of several processes.
+        RewardError: an own reward cannot be imported or called.
+    """
+    from arcslim.rewards.suite import RewardSuite
+
+    world_size = os.environ.get("WORLD_SIZE", "1")
+    if world_size not in ("", "1"):
         raise InputError(
-            f"this was started as one of {world_size} processes (WORLD_SIZE), and arcslim trains with one, on one GPU",
+            f"this was started as one of several processes (WORLD_SIZE={world_size}), and arcslim trains with one",
             "start it without torchrun or accelerate launch",
         )
+    RewardSuite.from_config(config.reward).check(())
+
+
+def _refuse_another_run(folder: RunFolder, config: Config, options: TrainOptions, sink: Tee) -> None:
+    """A run that is resumed keeps its model, data, prompts and rewards, or its figures would mean two things.
+
+    Raises:
+        RunFolderError: one of them differs, and not ``--force``.
+    """
+    old = folder.path / RESOLVED
+    if folder.checkpoint is None or not old.is_file():
+        return
+    before = load_config(str(old), (), {}).config
+    names = [name for name in FIELDS if name not in ("run.dir", "reward.min_thinking.min_tokens")]
+    changed = [
+        f"{name} {value_of(before, name)} → {value_of(config, name)}"
+        for name in names
+        if value_of(before, name) != value_of(config, name)
+    ]
+    other = [words for words in changed if words.split(".")[0] in ("model", "lora", "data", "prompt", "reward")]
+    if other and not options.force:
+        raise RunFolderError(
+            f"{folder.path} is the run of another configuration: {'; '.join(other)}",
+            "leave --preset and those settings out, choose another --run-dir, or go on all the same with --force",
+        )
+    if changed:
+        sink.event(folder.start_step, "warning", f"resumed with other settings: {'; '.join(changed)}")
 
 
 def resume_line(recipe: str, path: Path) -> str:

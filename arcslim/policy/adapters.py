@@ -146,6 +146,8 @@ def _write_adapter(model: Any, folder: Path) -> None:
 
 def _put_in_place(partial: Path, folder: Path) -> None:
     for path in [*partial.rglob("*"), partial]:
+        if path.is_file():
+            path.chmod(0o644)  # safetensors makes files that only their owner reads
         _sync(path)
     if folder.exists():
         old = folder.with_name(f".{folder.name}.old-{os.getpid()}")

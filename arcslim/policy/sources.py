@@ -42,7 +42,11 @@ def resolve(name: str) -> Source:
         if not (folder / "config.json").is_file():
             raise ModelError("the embedded model is missing from this installation", "reinstall arcslim")
         return Source("model", str(folder))
+    if not name.strip():
+        raise ModelError("model.name is empty", "give a folder, a hub id (owner/name) or `tiny`")
     path = Path(name).expanduser()
+    if path.is_file():
+        raise ModelError(f"{name} is a file, not a model", "give the folder it lies in, a hub id or `tiny`")
     if path.is_dir():
         return _resolve_folder(path)
     if not _HUB_ID.fullmatch(name) or path.is_absolute():

@@ -143,6 +143,18 @@ def sampling(generation: GenerationSection) -> dict[str, Any]:
     return generation.model_dump(exclude={"rollout_batch"})
 
 
+def refuse_too_few(config: Config, prepared: Prepared) -> None:
+    """Raises:
+    DataError: the training prompts do not fill one rollout, so that no step would be taken.
+    """
+    prompts = Geometry.from_config(config.grpo, config.optim).prompts_per_rollout
+    if len(prepared.train) < prompts:
+        raise DataError(
+            f"{len(prepared.train)} training tasks are fewer than one rollout's {prompts} prompts",
+            "raise data.tasks, or lower optim.per_device_train_batch_size or grpo.steps_per_generation",
+        )
+
+
 def train_dataset(config: Config, prepared: Prepared, tokenizer: Any) -> Any:
     """The ``datasets.Dataset`` of training prompts: ``prompt`` (text) and ``prompt_id``.
 
@@ -151,12 +163,8 @@ def train_dataset(config: Config, prepared: Prepared, tokenizer: Any) -> Any:
     from datasets import Dataset
 
     asked = list(prepared.train)
+    refuse_too_few(config, prepared)
     geometry = Geometry.from_config(config.grpo, config.optim)
-    if len(asked) < geometry.prompts_per_rollout:
-        raise DataError(
-            f"{len(asked)} training tasks are fewer than one rollout's {geometry.prompts_per_rollout} prompts",
-            "raise data.tasks, or lower optim.per_device_train_batch_size or grpo.steps_per_generation",
-        )
     if config.grpo.longest_first:
         asked.sort(key=lambda one: -len(one.prompt.token_ids))
         rest = asked[geometry.prompts_per_rollout :]

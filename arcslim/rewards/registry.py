@@ -99,7 +99,7 @@ def _module(name: str, where: str) -> ModuleType:
         sys.path.append(here)
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends the process when it is imported
         raise RewardError(
             f"{where} cannot be imported: {type(error).__name__}: {error}",
             f"searched in the installed packages, PYTHONPATH and {here}",

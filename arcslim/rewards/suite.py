@@ -206,7 +206,7 @@ def _call(name: str, reward: Reward, rollouts: Sequence[Rollout]) -> Floats:
         numbers = [math.nan if value is None else float(value) for value in values]
     except ArcslimError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise RewardError(
             f"the reward {name!r} failed: {type(error).__name__}: {error}",
             "it is called with a list of rollouts and returns one number (or None) for each",

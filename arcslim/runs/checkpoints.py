@@ -132,4 +132,14 @@ def _missing(path: Path, required: Sequence[str]) -> str | None:
         file = path / name
         if not file.is_file() or file.stat().st_size == 0:
             return f"{name} is missing"
+        if file.suffix == ".json" and not _is_json(file):
+            return f"{name} cannot be read"
     return None
+
+
+def _is_json(file: Path) -> bool:
+    try:
+        json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True

@@ -241,10 +241,8 @@ def _draw_training(number: int, sources: list[Source], usable: Callable[[Task], 
             parts.append(source.take("train", part, usable, seen.refuse_trained))
     tasks = _mixed(parts)
     if not tasks:
-        raise DataError(
-            f"no task to train on; {_why(*(source.counts for source in sources))}",
-            "raise prompt.max_tokens, widen the limits in [data], or give another source",
-        )
+        counts = [source.counts for source in sources]
+        raise DataError(f"no task to train on; {_why(*counts)}", _mend(*counts))
     return tasks
 
 
@@ -256,6 +254,17 @@ def _mixed(parts: list[list[Task]]) -> list[Task]:
     """One list in which every part is spread evenly."""
     placed = [((i + 0.5) / len(part), number, task) for number, part in enumerate(parts) for i, task in enumerate(part)]
     return [task for *_, task in sorted(placed, key=lambda item: item[:2])]
+
+
+def _mend(*counts: Counts) -> str:
+    """What to do about the most frequent reason."""
+    dropped = sum((item.dropped + item.refusals for item in counts), Counter[str]()).most_common(1)
+    reason = dropped[0][0] if dropped else ""
+    if reason == "no_truth":
+        return "their test outputs are not known: put the solutions beside the challenges, or give another source"
+    if reason == "too_long":
+        return "raise prompt.max_tokens, or give smaller tasks"
+    return "widen the limits in [data], or give another source"
 
 
 def _why(*counts: Counts) -> str:
