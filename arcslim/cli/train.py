@@ -97,7 +97,9 @@ def check_early(config: Config) -> None:
     Raises:
         InputError: it was started as one of several processes.
         RewardError: an own reward cannot be imported or called.
+        ModelError: there is no such model folder, or the name cannot be a model's.
     """
+    from arcslim.policy.sources import resolve as resolve_model
     from arcslim.rewards.suite import RewardSuite
 
     world_size = os.environ.get("WORLD_SIZE", "1")
@@ -107,6 +109,7 @@ def check_early(config: Config) -> None:
             "start it without torchrun or accelerate launch",
         )
     RewardSuite.from_config(config.reward).check(())
+    resolve_model(config.model.name)
 
 
 def _refuse_another_run(folder: RunFolder, config: Config, options: TrainOptions, sink: Tee) -> None:
