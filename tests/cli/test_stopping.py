@@ -31,15 +31,19 @@ def test_case_25_and_28_ctrl_c_twice_ends_at_once_with_standard_input_closed(tmp
     """Case 25: a second Ctrl-C does not wait for the safe point; what was saved before stays whole and is gone on from.
     Case 28: standard input closed: nothing asks (trackers without a key: tests/runs/test_trackers.py)."""
     run = Folder(tmp_path / "run")
-    # one long rollout: there is no safe point for a minute
+    # one long rollout drawn at once: no safe point for some seconds
     preset = write_preset(
-        tmp_path, *CHANCE, "data.tasks=64", "optim.per_device_train_batch_size=64",
+        tmp_path,
+        *CHANCE,
+        "data.tasks=64",
+        "optim.per_device_train_batch_size=192",
+        "generation.rollout_batch=192",
         "generation.max_completion_length=96",
-    )  # fmt: skip
+    )
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = start("--preset", preset, "--run-dir", run.path, stdin=subprocess.DEVNULL, env=environment)
     wait_for(lambda: any(row["kind"] == "eval" for row in run.rows("metrics")), process)
-    time.sleep(2)  # into the rollout; a call that holds Python's lock would merge two signals into one
+    time.sleep(1)  # into the rollout; a call that holds Python's lock would merge two signals into one
     process.send_signal(signal.SIGINT)
     time.sleep(0.6)  # closer together two signals count as one wish
     assert process.poll() is None, "it is in the rollout"
