@@ -42,6 +42,7 @@ def _mode(mode: str) -> tuple[str, ...]:
     return ("--set", f"reward.min_thinking.mode={mode}")
 
 
+LONGER = ("--max-steps", "60", "--set", "run.test_samples=8")  # than the demo, which has ten minutes
 ARMS: dict[str, tuple[str, ...]] = {
     **{mode: _mode(mode) for mode in ("floor", "none", "bonus", "gate")},
     "control": (
@@ -64,7 +65,7 @@ class Cell:
 
     def arguments(self, extra: Sequence[str]) -> list[str]:
         """What is typed behind ``arcslim``, the run folder apart."""
-        return ["grpo", "--preset", "cpu", "--seed", str(self.seed), *ARMS[self.arm], *extra]
+        return ["grpo", "--preset", "cpu", "--seed", str(self.seed), *LONGER, *ARMS[self.arm], *extra]
 
 
 def whole_grid() -> list[Cell]:

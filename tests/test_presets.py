@@ -188,7 +188,7 @@ def test_an_unknown_preset_is_refused_with_the_nearest_name() -> None:
         load_config("4090-14")
     assert caught.value.hint is not None
     assert "did you mean 4090-14b?" in caught.value.hint
-    with pytest.raises(InputError, match="preset file .* does not exist"):
+    with pytest.raises(InputError, match=r"preset file .* does not exist"):
         load_config("nowhere/mine.toml")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -78,13 +79,29 @@ def test_shared_prompts_and_leaving_rows_change_nothing(policy: Policy) -> None:
     prompts = [prompt for prompt in PROMPTS for _ in range(3)]
     greedy = section(40, top_k=1, repetition_penalty=5.0)  # else a random model says one token for ever
     policy.model.eval()
-    fast = module._draw_on_cpu(many, prompts, greedy, 0)
-    plain = module._draw_with_transformers(many, prompts, greedy, 0)
+    fast = module._draw_on_cpu(many, prompts, greedy, 0, None)
+    plain = module._draw_with_transformers(many, prompts, greedy, 0, None)
     policy.model.train().to(torch.bfloat16)
     fast_completions = [to_completion(many, tokens) for tokens in fast]
     assert fast_completions == [to_completion(many, tokens) for tokens in plain]
     assert len({len(c.token_ids) for c in fast_completions}) > 1
     assert any(not c.cut_off for c in fast_completions)
+
+
+def test_the_entropy_of_what_is_drawn_is_measured(policy: Policy) -> None:
+    """By hand: a coin is worth ln 2, a sure token 0, and a row that has ended does not count."""
+    import torch
+
+    from arcslim.policy.generate import EntropyMeter
+
+    meter = EntropyMeter(policy)
+    assert meter.mean is None
+    end = policy.end_token_ids[0]
+    live = next(token for token in range(300) if token not in (*policy.end_token_ids, policy.tokenizer.pad_token_id))
+    coin, sure = [0.0, 0.0, -math.inf], [0.0, -math.inf, -math.inf]
+    scores = torch.tensor([coin, sure, coin])
+    assert meter(torch.tensor([[live], [live], [end]]), scores) is scores
+    assert meter.mean == pytest.approx(math.log(2) / 2)
 
 
 def test_training_mode_is_as_before_and_dropout_is_off(policy: Policy) -> None:
