@@ -14,15 +14,16 @@ from typing import Any
 from tests.recipes.made import CHANCE, Folder, write_preset
 
 
-def start(*words: object, **options: Any) -> subprocess.Popen[str]:
+def start(output: Path, *words: object, **options: Any) -> subprocess.Popen[str]:
     line = [sys.executable, "-m", "arcslim", "grpo", *map(str, words)]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    with output.open("w") as file:
+        return subprocess.Popen(line, stdout=file, stderr=subprocess.STDOUT, text=True, **options)
 
 
-def wait_for(found: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 180.0) -> None:
+def wait_for(found: Callable[[], bool], process: subprocess.Popen[str], output: Path, seconds: float = 180.0) -> None:
     end = time.monotonic() + seconds
     while not found():
-        assert process.poll() is None, process.communicate()[0]
+        assert process.poll() is None, output.read_text()
         assert time.monotonic() < end, "it did not come to that"
         time.sleep(0.05)
 
@@ -41,15 +42,17 @@ def test_case_25_and_28_ctrl_c_twice_ends_at_once_with_standard_input_closed(tmp
         "generation.max_completion_length=96",
     )
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    process = start("--preset", preset, "--run-dir", run.path, stdin=subprocess.DEVNULL, env=environment)
-    wait_for(lambda: any(row["kind"] == "eval" for row in run.rows("metrics")), process)
-    time.sleep(1)  # into the rollout; a call that holds Python's lock would merge two signals into one
+    output = tmp_path / "output.txt"
+    process = start(output, "--preset", preset, "--run-dir", run.path, stdin=subprocess.DEVNULL, env=environment)
+    wait_for(lambda: any(row["kind"] == "eval" for row in run.rows("metrics")), process, output)
     process.send_signal(signal.SIGINT)
+    wait_for(lambda: "Ctrl-C again ends at once" in output.read_text(), process, output)
     time.sleep(0.6)  # closer together two signals count as one wish
     assert process.poll() is None, "it is in the rollout"
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=10)
+    process.wait(timeout=15)
     assert process.returncode == 130
-    assert "Ctrl-C again ends at once" in said and "Traceback" not in said
+    assert "stopped by" not in output.read_text(), "it did not wait for the safe point"
+    assert "Traceback" not in output.read_text()
     assert run.values("eval", 0)["eval/n"] == 4
     assert (run.path / "resolved.toml").is_file()
