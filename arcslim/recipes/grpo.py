@@ -35,11 +35,9 @@ def run(
         Stopped: a stop was asked for; everything is saved.
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of `rollout_func`
-    unsloth = start_unsloth(cache_dir, standby=config.model.standby)
-    from trl import GRPOConfig, GRPOTrainer  # after Unsloth, which replaces them on a GPU
+    arguments = grpo_config(config, store.path, cache_dir)
+    from trl import GRPOTrainer  # after Unsloth, which replaces it on a GPU
 
-    with print_to_log():
-        arguments = GRPOConfig(**trainer_arguments(config, store.path, on_gpu=str(unsloth.DEVICE_TYPE) != "cpu"))
     geometry = Geometry.in_force(arguments)
     for line in compare(Geometry.from_config(config.grpo, config.optim), geometry):
         sink.event(0, "start", line)
@@ -130,12 +128,16 @@ def trainer_arguments(config: Config, run_dir: Path, *, on_gpu: bool) -> dict[st
 
 def geometry_in_force(config: Config, run_dir: Path, cache_dir: Path) -> Geometry:
     """The batch geometry that the installed libraries make of the configuration; loads them, but no model."""
-    unsloth = start_unsloth(cache_dir)
+    return Geometry.in_force(grpo_config(config, run_dir, cache_dir))
+
+
+def grpo_config(config: Config, run_dir: Path, cache_dir: Path) -> Any:
+    """TRL's ``GRPOConfig`` as Unsloth gives it, whose import this starts."""
+    unsloth = start_unsloth(cache_dir, standby=config.model.standby)
     from trl import GRPOConfig
 
-    on_gpu = str(unsloth.DEVICE_TYPE) != "cpu"
     with print_to_log():
-        return Geometry.in_force(GRPOConfig(**trainer_arguments(config, run_dir, on_gpu=on_gpu)))
+        return GRPOConfig(**trainer_arguments(config, run_dir, on_gpu=str(unsloth.DEVICE_TYPE) != "cpu"))
 
 
 def sampling(generation: GenerationSection) -> dict[str, Any]:
