@@ -1,4 +1,4 @@
-"""The one schema: every knob, its default and what it costs. Defaults stand here and nowhere else.
+"""The one schema: every knob, its default and what it costs. Defaults stand here (SFT's in ``sft_config.py``).
 
 A value is resolved field default < preset < ``--set section.key=value`` < named flag (see ``presets.py``).
 Names are the field's terms: TRL's, PEFT's and transformers' where they have one.
@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from arcslim.section import Count, Positive, Section, Share
+from arcslim.sft_config import ColumnsSection, SftSection
 
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 Watch = Literal["stop", "warn", "ignore"]
-Positive = Annotated[int, Field(ge=1)]
-Count = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
-
-
-class Section(BaseModel):
-    """A section of the configuration: unknown keys are refused, values are checked, nothing changes later."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ModelSection(Section):
@@ -61,6 +55,8 @@ class LoraSection(Section):
 
 class DataSection(Section):
     """Where tasks come from, and what is held out."""
+
+    columns: ColumnsSection = ColumnsSection()
 
     sources: tuple[str, ...] = Field(
         ("rearc",),
@@ -287,6 +283,7 @@ class Config(Section):
     prompt: PromptSection = PromptSection()
     reward: RewardSection = RewardSection()
     grpo: GrpoSection = GrpoSection()
+    sft: SftSection = SftSection()
     optim: OptimSection = OptimSection()
     generation: GenerationSection = GenerationSection()
     watch: WatchSection = WatchSection()

@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from arcslim.config import Config, Section
+from arcslim.config import Config
+from arcslim.section import Section
 
 NONE = "none"  # TOML has no null: where a knob may be off, this word says so
 SIMILAR = 0.75  # difflib's ratio from which a name counts as a slip of another
@@ -38,7 +39,7 @@ def suggest(path: str) -> str | None:
     """The known name that ``path`` most likely meant, wherever in the schema it stands, or None.
 
     A slip within the section wins over the same name elsewhere; then the right name in the wrong section; then a slip
-    of a name in another section (``grpo.learnign_rate`` → ``optim.learning_rate``).
+    of a name in another section (``grpo.learnign_rate`` → ``optim.learning_rate``). A bare name gives all its homes.
     """
     section, _, name = path.rpartition(".")
     within = {_leaf(known): known for known in FIELDS if known.rpartition(".")[0] == section}
@@ -47,6 +48,8 @@ def suggest(path: str) -> str | None:
     leaves = {_leaf(known) for known in FIELDS}
     if close := difflib.get_close_matches(name, leaves, n=1, cutoff=SIMILAR):
         homes = [known for known in FIELDS if _leaf(known) == close[0]]
+        if not section:  # nothing says which of them
+            return "` or `".join(homes)
         return max(homes, key=lambda home: difflib.SequenceMatcher(None, home, path).ratio())
     whole = difflib.get_close_matches(path, FIELDS, n=1, cutoff=SIMILAR)
     return whole[0] if whole else None

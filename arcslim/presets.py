@@ -185,6 +185,8 @@ def _resolve(layers: Sequence[_Layer], preset: str | None) -> Resolved:
         # One a knob: pydantic also calls a list too short whose only entry is wrong.
         problems += reversed(dict(reversed(found)).values())
     else:
+        filled = config.sft.filled(full_finetuning=config.model.full_finetuning)
+        config = config.model_copy(update={"sft": filled})
         refused, warnings = check(config, origins)
         problems += refused
     if problems:

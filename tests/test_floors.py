@@ -16,6 +16,9 @@ PACKAGE = Path(arcslim.__file__).parent
 FLOORS = {
     "": 0,
     "errors": 0,
+    "section": 1,
+    "sft_config": 1,
+    "sft_checks": 1,
     "config": 1,
     "fields": 1,
     "tomllines": 1,
