@@ -130,6 +130,11 @@ class MinThinkingSection(Section):
     target_shortfall: Share = Field(0.05, description="mode `floor`: the mean shortfall at which the price rests")
 
     @property
+    def is_to_be_measured(self) -> bool:
+        """Whether the least thinking is asked for and not said."""
+        return self.mode != "none" and not self.min_tokens
+
+    @property
     def span(self) -> float:
         """The most by which the part, weight included, can set two rollouts apart."""
         spans = {"none": 0.0, "bonus": self.bonus, "gate": 1.0 - self.gate_min, "floor": self.price_max}

@@ -66,7 +66,6 @@ class SftSection(Section):
     neftune_noise_alpha: Annotated[float, Field(gt=0)] | None = Field(
         None, description="noise on embeddings; none: off"
     )
-    early_stop: Count = Field(3, description="stop after so many evaluations without a new best; 0: never")
 
     def filled(self, *, full_finetuning: bool) -> SftSection:
         """With a number for each knob whose default depends on what is trained.

@@ -24,6 +24,7 @@ from arcslim.policy.adapters import REFERENCE
 from arcslim.recipes.evaluate import Evaluation
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.recipes.state import RunState
+from arcslim.recipes.watch import Watch
 
 LOGGED = {"loss": "loss", "grad_norm": "optim/grad_norm", "learning_rate": "optim/lr", "kl": "policy/kl"}
 LOGGED |= {"sampling/importance_sampling_ratio/mean": "policy/importance_ratio_mean"}
@@ -34,7 +35,8 @@ class Recorder(TrainerCallback):
     """One row of ``metrics.jsonl`` a step: TRL's figures under our names, ``pending()`` of the recipe, seconds, memory.
 
     ``pending`` hands over figures that wait to be written, and ``rollout_times`` tells when the newest rollout was
-    drawn and scored (on ``clock``). A step without a rollout of its own has no rollout figures.
+    drawn and scored (on ``clock``). A step without a rollout of its own has no rollout figures. ``phase`` is what a
+    step begins with.
     """
 
     def __init__(
@@ -43,16 +45,18 @@ class Recorder(TrainerCallback):
         pending: Callable[[], dict[str, float]],
         rollout_times: Callable[[], tuple[float, float]],
         *,
+        phase: str = "rollout",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sink, self._pending, self._rollout_times, self._clock = sink, pending, rollout_times, clock
+        self._phase = phase
         self._began = clock()
         self._seconds: dict[str, float] = {}
         self.row: dict[str, float] = {}
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         self._began = self._clock()
-        self._sink.progress(state.global_step, state.max_steps, phase="rollout")
+        self._sink.progress(state.global_step, state.max_steps, phase=self._phase)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         ended = self._clock()
@@ -106,13 +110,15 @@ class CollapseWatch(TrainerCallback):
     def __init__(
         self,
         recorder: Recorder,
+        watch: Watch,
         run: RunState,
         sink: Sink,
         set_entropy_coef: Callable[[float], None],
         *,
         steps_to_rollout_end: int = 1,
     ) -> None:
-        self._recorder, self._run, self._sink, self._set_entropy_coef = recorder, run, sink, set_entropy_coef
+        self._recorder, self._watch, self._run = recorder, watch, run
+        self._sink, self._set_entropy_coef = sink, set_entropy_coef
         self._steps_to_rollout_end = steps_to_rollout_end
         self.stopped_by: str | None = None
 
@@ -126,13 +132,13 @@ class CollapseWatch(TrainerCallback):
     ) -> None:
         if not logs or "loss" not in logs:
             return
-        for finding in self._run.watch.observe(self._recorder.row):
+        for finding in self._watch.observe(self._recorder.row):
             self._sink.event(state.global_step, "warning", finding.words)
             if finding.action == "stop":
                 self.stopped_by = finding.words
         if self.stopped_by is not None and state.global_step % self._steps_to_rollout_end == 0:
             control.should_save = control.should_training_stop = True
-        wanted = self._run.watch.entropy_coef(self._run.entropy_coef)
+        wanted = self._watch.entropy_coef(self._run.entropy_coef)
         if wanted != self._run.entropy_coef:
             self._sink.event(state.global_step, "warning", f"grpo.entropy_coef goes to {wanted:g}")
             self._run.entropy_coef = wanted
@@ -192,7 +198,7 @@ class Evaluate(TrainerCallback):
         self._sink.metrics(step, "eval", values)
         self._report(values)
         self._run.evaluated_step = step
-        improved = self._run.improve(values["eval/pass@1"], step)
+        improved = self._run.improve(values[self._run.goal.metric], step)
         if improved:
             self._run.best_values = values
         return improved

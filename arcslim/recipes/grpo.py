@@ -15,12 +15,16 @@ from arcslim.recipes.geometry import Geometry, compare
 from arcslim.recipes.prepare import Prepared, prepare, string_prompt
 from arcslim.recipes.rollouts import Rollouts
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
-from arcslim.recipes.start import Evaluator, look_at_the_start, tell_data
+from arcslim.recipes.start import MEASURED_ON, Evaluator, look_at_the_start, measure_floor, tell_data
 from arcslim.recipes.state import RunState
-from arcslim.recipes.training import Outcome, Training
+from arcslim.recipes.training import Outcome, Plan, Training
 from arcslim.recipes.watch import Watch
 from arcslim.rewards.suite import RewardSuite
 
+SMALLER_UPDATE = (
+    "halve optim.per_device_train_batch_size and double optim.gradient_accumulation_steps and "
+    "grpo.steps_per_generation: the same update in smaller pieces"
+)
 TINY_ENTROPY = 1e-12  # stock TRL fixes at construction whether there is an entropy bonus at all
 
 
@@ -53,9 +57,10 @@ def run(
 
     suite = RewardSuite.from_config(config.reward, scale_rewards=config.grpo.scale_rewards)
     suite.check(one.task for one in prepared.train)
-    state = RunState(suite, Watch(config.watch, beta=config.grpo.beta), entropy_coef=config.grpo.entropy_coef)
+    watch = Watch(config.watch, beta=config.grpo.beta)
+    state = RunState(parts={"suite": suite, "watch": watch}, entropy_coef=config.grpo.entropy_coef)
     rollouts = Rollouts(policy, suite, prepared.train, config, sink, stop)
-    evaluator = Evaluator(config, policy, prepared, sink, stop)
+    evaluator = Evaluator(config, policy, prepared.held, sink, stop)
 
     with adapter_unrounded(policy.model), print_to_log():
         trainer = GRPOTrainer(
@@ -69,11 +74,16 @@ def run(
     if config.grpo.beta > 0:
         ensure_reference_adapter(policy.model)
 
-    training = Training(config, policy, trainer, rollouts, evaluator, state, sink, store, stop, resume_from)
-    training.add_callbacks(geometry.steps_to_rollout_end)
+    plan = Plan(config.run.max_steps, SMALLER_UPDATE, geometry.steps_to_rollout_end, "rollout", watch)
+    training = Training(config, policy, trainer, plan, rollouts, evaluator, state, sink, store, stop, resume_from)
+    training.add_callbacks()
     with training.memory_explained():
         if resume_from is None:
-            look_at_the_start(config, state, evaluator, prepared, sink, store)
+            selected = look_at_the_start(state, evaluator, sink)
+            if config.reward.min_thinking.is_to_be_measured:
+                some = prepared.train[:MEASURED_ON]
+                looked_at = selected or evaluator.on(some, config.run.eval_samples, "start")
+                measure_floor(suite, looked_at, sink, store)
         else:
             state.load(resume_from)
     stop.check()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import tomlkit
 
 from arcslim.config import Config
@@ -11,42 +13,62 @@ from arcslim.recipes.evaluate import Evaluation, evaluate
 from arcslim.recipes.prepare import Asked, Prepared
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.recipes.state import RunState
+from arcslim.rewards.suite import RewardSuite
 from arcslim.rewards.thinking import measure_min_tokens
 
+COPY_RATE_OF = {"families": "test_families", "arc1": "test_arc1"}
 MEASURED_ON = 64  # training prompts to measure the thinking on where no task is held out
 
 
 class Evaluator:
-    """Evaluations of one run: the same prompts, the same seed, whatever the policy has become."""
+    """Evaluations of one run: the same prompts, the same seed, whatever the policy has become.
 
-    def __init__(self, config: Config, policy: Policy, prepared: Prepared, sink: Sink, stop: StopSignal) -> None:
-        self._config, self._policy, self._prepared, self._sink, self._stop = config, policy, prepared, sink, stop
+    ``held`` are the held-out prompts by name. ``losses`` gives ``eval/`` figures of held-out rows, where a recipe has
+    such.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        policy: Policy,
+        held: Mapping[str, tuple[Asked, ...]],
+        sink: Sink,
+        stop: StopSignal,
+        losses: Callable[[], dict[str, float]] | None = None,
+    ) -> None:
+        self._config, self._policy, self._held, self._sink, self._stop = config, policy, held, sink, stop
+        self._losses = losses
         self.is_running = False  # stays True where an error ended one
 
     @property
     def can_select(self) -> bool:
-        """Whether tasks are held out to choose the best checkpoint on."""
-        return "select" in self._prepared.held
+        """Whether anything is held out to choose the best checkpoint on."""
+        return "select" in self._held or self._losses is not None
 
     def select(self) -> Evaluation:
-        """On the tasks that the best checkpoint is chosen by."""
-        return self._on(self._prepared.held["select"], self._config.run.eval_samples, "eval")
-
-    def some_training_prompts(self) -> Evaluation:
-        return self._on(self._prepared.train[:MEASURED_ON], self._config.run.eval_samples, "start")
+        """On what the best checkpoint is chosen by."""
+        rolled = Evaluation({}, ())
+        if "select" in self._held:
+            rolled = self.on(self._held["select"], self._config.run.eval_samples, "eval")
+        if self._losses is None:
+            return rolled
+        self.is_running = True
+        losses = self._losses()
+        self.is_running = False
+        return Evaluation(rolled.values | losses, rolled.rollouts)
 
     def tests(self, step: int) -> dict[str, float]:
         """On the sets held out for the final figures, each under its own name; ``step`` is that of the policy."""
         values: dict[str, float] = {}
-        for name, asked in self._prepared.held.items():
+        for name, asked in self._held.items():
             if name != "select":
                 prefix = "test" if name == "test" else f"test_{name}"
-                values |= self._on(asked, self._config.run.test_samples, prefix).values
+                values |= self.on(asked, self._config.run.test_samples, prefix).values
         if values:
             self._sink.metrics(step, "test", values)
         return values
 
-    def _on(self, asked: tuple[Asked, ...], samples: int, prefix: str) -> Evaluation:
+    def on(self, asked: tuple[Asked, ...], samples: int, prefix: str) -> Evaluation:
         run = self._config.run
         self.is_running = True
 
@@ -77,31 +99,34 @@ def tell_data(prepared: Prepared, sink: Sink) -> None:
         sink.event(0, "warning", note)
     for name, asked in prepared.held.items():
         sink.task_rows(one.row for one in asked)
-        copied = prepared.split.copy_rate.get(name)
+        copied = prepared.split.copy_rate.get(COPY_RATE_OF.get(name, name))
         if copied is not None:
             sink.event(0, "start", f"{name}: {len(asked)} tasks; answering the input back solves {copied:.1%}")
 
 
-def look_at_the_start(
-    config: Config, state: RunState, evaluator: Evaluator, prepared: Prepared, sink: Sink, store: RunStore
-) -> None:
-    """Evaluate and test the starting policy, and measure the least thinking on it where that is asked for."""
+def look_at_the_start(state: RunState, evaluator: Evaluator, sink: Sink) -> Evaluation | None:
+    """Evaluate and test the starting policy; the evaluation, where anything is held out for one."""
     selected = evaluator.select() if evaluator.can_select else None
     if selected is not None:
         sink.metrics(0, "eval", selected.values)
         state.start = dict(selected.values)
     state.start |= evaluator.tests(0)
-    thinking = config.reward.min_thinking
-    if thinking.mode == "none" or thinking.min_tokens:
-        return
-    looked_at = selected or evaluator.some_training_prompts()
+    return selected
+
+
+def measure_floor(suite: RewardSuite, looked_at: Evaluation, sink: Sink, store: RunStore) -> None:
+    """Set the least thinking to what the starting policy's rollouts show, and write it into ``resolved.toml``.
+
+    Raises:
+        RewardError: it never thinks.
+    """
     measured = measure_min_tokens(looked_at.rollouts)
     if measured is None:
         raise RewardError(
             "the starting policy never thinks, so that the least thinking cannot be measured",
             "set reward.min_thinking.min_tokens, or reward.min_thinking.mode = 'none'",
         )
-    state.suite.set_min_tokens(measured.min_tokens)
+    suite.set_min_tokens(measured.min_tokens)
     sink.event(0, "start", measured.words)
     resolved = tomlkit.parse((store.path / "resolved.toml").read_text(encoding="utf-8"))
     resolved["reward"]["min_thinking"]["min_tokens"] = measured.min_tokens

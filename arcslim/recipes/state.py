@@ -1,31 +1,61 @@
-"""What a run knows besides weights: the floor's price, the watches' memory, the best so far. In each checkpoint."""
+"""What a run knows besides weights: the best so far, and what its recipe's parts remember. In each checkpoint."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from arcslim.errors import RunFolderError
-from arcslim.recipes.watch import Watch
-from arcslim.rewards.suite import RewardSuite
 
 STATE_FILE = "arcslim_state.json"
 
 
+class Remembers(Protocol):
+    """A part of a recipe that goes on where it was: GRPO's rewards (the floor's price) and watches."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The figure of an evaluation that the best checkpoint is chosen by."""
+
+    metric: str
+    higher_is_better: bool = True
+    form: str = "{:.1%}"
+
+    @property
+    def name(self) -> str:
+        return self.metric.partition("/")[2]
+
+    def beats(self, value: float, other: float | None) -> bool:
+        """Whether ``value`` is better than ``other``; anything is better than nothing."""
+        return other is None or (value > other if self.higher_is_better else value < other)
+
+
+PASS_AT_1 = Goal("eval/pass@1")
+LOSS = Goal("eval/loss", higher_is_better=False, form="{:.4f}")
+
+
 @dataclass
 class RunState:
-    """``best`` is the best evaluation so far and ``best_step`` its checkpoint; ``stale`` counts evaluations since then,
+    """``goal`` is what "best" means, and ``parts`` are the memories of the recipe's parts by name.
+
+    ``best`` is the best evaluation so far and ``best_step`` its checkpoint; ``stale`` counts evaluations since then,
     ``evaluated_step`` is the step of the last one.
 
     ``start`` holds the figures of the starting policy by name, ``test_values`` the final ones of the checkpoint
     ``tested_step``; ``seconds`` is what earlier parts of the run have taken.
     """
 
-    suite: RewardSuite
-    watch: Watch
+    goal: Goal = PASS_AT_1
+    parts: Mapping[str, Remembers] = field(default_factory=dict)
     best: float | None = None
     best_step: int | None = None
     stale: int = 0
@@ -42,23 +72,22 @@ class RunState:
 
         It counts as stale where it does not beat the starting policy either.
         """
-        to_beat = max(self.best or 0.0, self.start.get("eval/pass@1", -1.0))
-        self.stale = 0 if value > to_beat else self.stale + 1
-        if self.best is None or value > self.best:
+        ahead = self.goal.beats(value, self.best) and self.goal.beats(value, self.start.get(self.goal.metric))
+        self.stale = 0 if ahead else self.stale + 1
+        if self.goal.beats(value, self.best):
             self.best, self.best_step = value, step
             return True
         return False
 
     @property
     def beats_start(self) -> bool:
-        """Whether the best checkpoint solves more of the tasks it was chosen on than the starting policy."""
-        return self.best is None or self.best > self.start.get("eval/pass@1", -1.0)
+        """Whether the best checkpoint is better than the starting policy on what it was chosen by."""
+        return self.best is None or self.goal.beats(self.best, self.start.get(self.goal.metric))
 
     def save(self, checkpoint: Path) -> None:
         """Write into a checkpoint, last of all files: a checkpoint without it is not whole."""
         data: dict[str, Any] = {
-            "suite": self.suite.state_dict(),
-            "watch": self.watch.state_dict(),
+            "parts": {name: part.state_dict() for name, part in self.parts.items()},
             "best": self.best,
             "best_step": self.best_step,
             "stale": self.stale,
@@ -85,8 +114,8 @@ class RunState:
         """
         try:
             data = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8"))
-            self.suite.load_state_dict(data["suite"])
-            self.watch.load_state_dict(data["watch"])
+            for name, part in self.parts.items():
+                part.load_state_dict(data["parts"][name])
             self.best, self.best_step, self.stale = data["best"], data["best_step"], data["stale"]
             self.evaluated_step = data["evaluated_step"]
             self.seconds, self.start, self.best_values = data["seconds"], data["start"], data["best_values"]

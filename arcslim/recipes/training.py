@@ -14,14 +14,10 @@ from arcslim.policy.load import Policy, load_trained, save_adapter
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.recipes.start import Evaluator
 from arcslim.recipes.state import RunState
+from arcslim.recipes.watch import Watch
 
 if TYPE_CHECKING:
-    from arcslim.recipes.callbacks import CollapseWatch, Evaluate, SaveState, StopInTime
-
-SMALLER_UPDATE = (
-    "halve optim.per_device_train_batch_size and double optim.gradient_accumulation_steps and "
-    "grpo.steps_per_generation: the same update in smaller pieces"
-)
+    from arcslim.recipes.callbacks import Evaluate, SaveState, StopInTime
 
 
 @dataclass(frozen=True)
@@ -36,13 +32,29 @@ class Outcome:
 
 
 class Drawing(Protocol):
-    """What is asked of a recipe's rollouts."""
+    """What is asked of a recipe's rollouts, and of what stands in their place where a recipe has none."""
 
     is_drawing: bool
     rolled_out_at: float
     scored_at: float
 
     def take_pending(self) -> dict[str, float]: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What differs between recipes in how a trainer is run.
+
+    ``max_steps``: optimizer steps in all. ``unit``: steps after which a run may stop (GRPO: where a rollout ends).
+    ``first_phase``: what a step begins with, for the view. ``watch``: looks for signs of collapse. ``smaller_update``:
+    what to do when the update runs out of memory.
+    """
+
+    max_steps: int
+    smaller_update: str
+    unit: int = 1
+    first_phase: str = "update"
+    watch: Watch | None = None
 
 
 class Training:
@@ -53,6 +65,7 @@ class Training:
         config: Config,
         policy: Policy,
         trainer: Any,
+        plan: Plan,
         rollouts: Drawing,
         evaluator: Evaluator,
         state: RunState,
@@ -61,7 +74,7 @@ class Training:
         stop: StopSignal,
         resume_from: Path | None,
     ) -> None:
-        self._config, self._policy, self._trainer = config, policy, trainer
+        self._config, self._policy, self._trainer, self._plan = config, policy, trainer, plan
         self._rollouts, self._evaluator, self._state = rollouts, evaluator, state
         self._sink, self._store, self._stop = sink, store, stop
         self._resume_from = resume_from
@@ -73,27 +86,36 @@ class Training:
         """Optimizer steps done, those of the checkpoint resumed from included."""
         return max(self._first_step, int(self._trainer.state.global_step))
 
-    def add_callbacks(self, steps_to_rollout_end: int) -> None:
+    def add_callbacks(self) -> None:
         """Give the trainer the callbacks of ``callbacks.py``, in their order there."""
         from transformers import PrinterCallback
 
         from arcslim.recipes import callbacks
 
-        run, state, sink, rollouts, unit = (
-            self._config.run, self._state, self._sink, self._rollouts, steps_to_rollout_end,
-        )  # fmt: skip
-        recorder = callbacks.Recorder(sink, rollouts.take_pending, lambda: (rollouts.rolled_out_at, rollouts.scored_at))
-        self._watch: CollapseWatch = callbacks.CollapseWatch(
-            recorder, state, sink, self._set_entropy_coef, steps_to_rollout_end=unit
+        run, plan, state, sink, rollouts = self._config.run, self._plan, self._state, self._sink, self._rollouts
+        recorder = callbacks.Recorder(
+            sink,
+            rollouts.take_pending,
+            lambda: (rollouts.rolled_out_at, rollouts.scored_at),
+            phase=plan.first_phase,
         )
-        self._in_time: StopInTime = callbacks.StopInTime(run, self._stop, state, steps_to_rollout_end=unit)
+        self._watching = [
+            callbacks.CollapseWatch(
+                recorder, watch, state, sink, self._set_entropy_coef, steps_to_rollout_end=plan.unit
+            )
+            for watch in (plan.watch,)
+            if watch is not None
+        ]
+        self._in_time: StopInTime = callbacks.StopInTime(run, self._stop, state, steps_to_rollout_end=plan.unit)
         self._saver: SaveState = callbacks.SaveState(run, state, sink, self._store, saved=self._first_step)
         self._selection: Evaluate = callbacks.Evaluate(
-            run, self._evaluator.select, state, sink, self._saver.finish, self._report, steps_to_rollout_end=unit
+            run, self._evaluator.select, state, sink, self._saver.finish, self._report, steps_to_rollout_end=plan.unit
         )
         selects = [self._selection] if self._evaluator.can_select else []
         self._trainer.remove_callback(PrinterCallback)  # the view shows what it would print
-        for callback in (callbacks.SkipBadSteps(sink), recorder, self._watch, *selects, self._in_time, self._saver):
+        for callback in (
+            callbacks.SkipBadSteps(sink), recorder, *self._watching, *selects, self._in_time, self._saver,
+        ):  # fmt: skip
             self._trainer.add_callback(callback)
 
     def _set_entropy_coef(self, value: float) -> None:
@@ -117,8 +139,8 @@ class Training:
                 if self._resume_from is not None:
                     load_trained(self._policy.model, self._resume_from)
                     if self._evaluator.can_select:
-                        self._selection.make_up(self._first_step, self._config.run.max_steps)
-                if self._first_step < self._config.run.max_steps:
+                        self._selection.make_up(self._first_step, self._plan.max_steps)
+                if self._first_step < self._plan.max_steps:
                     self._trainer.train(resume_from_checkpoint=self._resume_from and str(self._resume_from))
         except ArcslimError as error:
             self._failure = error
@@ -138,7 +160,7 @@ class Training:
             elif self._rollouts.is_drawing:
                 phase, mend = "a rollout", "lower generation.rollout_batch or generation.max_completion_length"
             else:
-                phase, mend = "the update", SMALLER_UPDATE
+                phase, mend = "the update", self._plan.smaller_update
             message = f"out of GPU memory in {phase} after step {self.step}; what was learned is kept"
             self._sink.event(self.step, "oom", message)
             raise ArcslimError(message, f"{mend}; then go on with --resume auto") from error
@@ -150,8 +172,10 @@ class Training:
             load_trained(self._policy.model, self._store.path / f"checkpoint-{state.best_step}")
         save_adapter(self._policy.model, self._policy.tokenizer, self._store.path / "final")
         if not state.beats_start:
-            words = f"no checkpoint beats the starting policy's pass@1 of {state.start['eval/pass@1']:.1%}"
-            self._sink.event(step, "warning", f"{words}: final/ holds the best of them, at {state.best:.1%}")
+            goal = state.goal
+            was, best = (goal.form.format(value) for value in (state.start[goal.metric], state.best))
+            words = f"no checkpoint beats the starting policy's {goal.name} of {was}"
+            self._sink.event(step, "warning", f"{words}: final/ holds the best of them, at {best}")
 
     def tell_why_it_ended(self) -> None:
         """Raise what ended the run early, if anything did; all is saved by now.
@@ -161,9 +185,9 @@ class Training:
             Stopped: it was asked to stop.
             ArcslimError: it failed.
         """
-        if self._watch.stopped_by is not None:
-            self._sink.event(self.step, "stopped", self._watch.stopped_by)
-            raise CollapseError(self._watch.stopped_by, f"the best checkpoint is in {self._store.path / 'final'}")
+        for stopped_by in (watching.stopped_by for watching in self._watching if watching.stopped_by):
+            self._sink.event(self.step, "stopped", stopped_by)
+            raise CollapseError(stopped_by, f"the best checkpoint is in {self._store.path / 'final'}")
         if self._failure is not None and not isinstance(self._failure, Stopped):
             raise self._failure
         if self._stop.requested:

@@ -14,7 +14,6 @@ from arcslim.recipes.callbacks import CollapseWatch, Evaluate, Recorder, SaveSta
 from arcslim.recipes.evaluate import Evaluation
 from arcslim.recipes.state import RunState
 from arcslim.recipes.watch import Watch
-from arcslim.rewards.suite import RewardSuite
 from arcslim.runs.folder import RunFolder
 from tests.recipes.made import Folder, Never, StopWhen
 
@@ -34,7 +33,7 @@ class Stage:
         self.arguments = TrainingArguments(output_dir=str(path), use_cpu=True)
         self.state = TrainerState(max_steps=section.max_steps)
         self.control = TrainerControl()
-        self.run = RunState(RewardSuite([]), Watch(watch or WatchSection()))
+        self.run, self.watch = RunState(), Watch(watch or WatchSection())
         self.saver = SaveState(section, self.run, self.folder, self.folder)
         self.saved: list[int] = []
 
@@ -163,7 +162,7 @@ def test_a_watch_that_stops_saves_where_the_rollout_ends(tmp_path: Path) -> None
     section = RunSection(max_steps=100)
     stage = Stage(tmp_path / "run", section, watch=WatchSection(cut_off="stop", patience=1))
     recorder = Recorder(stage.folder, lambda: {"completion/cut_off_rate": 0.9}, lambda: (0.0, 0.0))
-    watch = CollapseWatch(recorder, stage.run, stage.folder, lambda value: None, steps_to_rollout_end=2)
+    watch = CollapseWatch(recorder, stage.watch, stage.run, stage.folder, lambda value: None, steps_to_rollout_end=2)
     stage.begin(recorder, watch)
     assert stage.step(recorder, watch)
     assert not stage.step(recorder, watch)
@@ -177,7 +176,7 @@ def test_the_watch_sets_the_entropy_bonus(tmp_path: Path) -> None:
     entropies = iter((1.0, 1.0, 1.0, 1.0, 1.0, 0.1, 0.1))
     recorder = Recorder(stage.folder, lambda: {"policy/entropy": next(entropies)}, lambda: (0.0, 0.0))
     bonuses: list[float] = []
-    watch = CollapseWatch(recorder, stage.run, stage.folder, bonuses.append)
+    watch = CollapseWatch(recorder, stage.watch, stage.run, stage.folder, bonuses.append)
     for _ in range(7):
         stage.step(recorder, watch)
     assert bonuses == [0.0005, 0.001]

@@ -24,8 +24,8 @@ def test_case_24_goes_on_from_the_whole_checkpoint_as_the_uninterrupted_run(whol
     assert run.state(4) == whole.state(4)
     assert not list(tensors_differ(run.adapter("checkpoint-4"), whole.adapter("checkpoint-4")))
     assert [row["completion"] for row in run.rows("samples")] == [row["completion"] for row in whole.rows("samples")]
-    price = whole.state(2)["suite"]["min_thinking"]["price"]
-    assert price != whole.state(4)["suite"]["min_thinking"]["price"], "a price that rests says nothing"
+    price = whole.state(2)["parts"]["suite"]["min_thinking"]["price"]
+    assert price != whole.state(4)["parts"]["suite"]["min_thinking"]["price"], "a price that rests says nothing"
     assert list(tensors_differ(whole.adapter("checkpoint-2"), whole.adapter("checkpoint-4")))
 
 
