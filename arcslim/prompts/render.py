@@ -44,21 +44,43 @@ class Renderer:
         ``token_ids`` are those of ``text`` as it stands: templates write their own special tokens.
         """
         if self._section.style == "base":
-            messages = [{"role": "user", "content": base_text(task, self._section.grid)}]
-            text = messages[0]["content"]
-        else:
-            messages = [{"role": "user", "content": chat_text(task, self._section.grid)}]
-            text = self._with_template(messages)
-        token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        return Prompt(prompt_id, task.task_id, tuple(messages), text, PREFILL, tuple(token_ids))
+            message = {"role": "user", "content": base_text(task, self._section.grid)}
+            return self._prompt([message], message["content"], prompt_id, task.task_id)
+        return self.render_messages(
+            [{"role": "user", "content": chat_text(task, self._section.grid)}], prompt_id, task.task_id
+        )
 
-    def _with_template(self, messages: list[dict[str, str]]) -> str:
-        text = str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-        # R1's template opens the thinking itself, Qwen's does not: either way there is exactly one opener
-        opened = text.rstrip()
-        if opened.endswith("<think>"):
-            return opened + "\n"
-        return text + PREFILL
+    def render_messages(self, messages: Sequence[dict[str, str]], prompt_id: str, task_id: str = "") -> Prompt:
+        """The prompt that a conversation up to a user's turn makes; its end opens the thinking.
+
+        Style ``base``: the turns as they are written in ``base_text``, for models that know no template.
+        """
+        if self._section.style == "base":
+            text = base_conversation(messages)
+        else:
+            text = with_prefill(
+                str(self._tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
+            )
+        return self._prompt(messages, text, prompt_id, task_id)
+
+    def _prompt(self, messages: Sequence[dict[str, str]], text: str, prompt_id: str, task_id: str) -> Prompt:
+        token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return Prompt(prompt_id, task_id, tuple(messages), text, PREFILL, tuple(token_ids))
+
+
+def with_prefill(text: str) -> str:
+    """A rendered prompt that opens the thinking exactly once: R1's template does so itself, Qwen's does not."""
+    opened = text.rstrip()
+    return opened + "\n" if opened.endswith(PREFILL.rstrip()) else text + PREFILL
+
+
+def base_conversation(messages: Sequence[dict[str, str]]) -> str:
+    """A conversation in plain words, up to the Assistant's opened thinking."""
+    turns = [
+        message["content"] if message["role"] == "system" else f"{message['role'].capitalize()}: {message['content']}"
+        for message in messages
+    ]
+    return "\n\n".join([*turns, f"Assistant: {PREFILL}"])
 
 
 def chat_text(task: Task, style: GridFormat) -> str:
@@ -104,4 +126,9 @@ def _known(grid: Grid | None, style: GridFormat) -> str:
 
 def answer_text(thinking: str, answer: Grid, style: GridFormat) -> str:
     """The completion that a prompt asks for: what honest thinking and a right answer look like after the prefill."""
-    return f"{thinking}\n</think>\n\n<answer>\n{grid_to_text(answer, style)}\n</answer>"
+    return completion_text(thinking, f"<answer>\n{grid_to_text(answer, style)}\n</answer>")
+
+
+def completion_text(thinking: str, answer: str) -> str:
+    """Thinking and answer as they follow the prefill: the block that it opened is closed once."""
+    return f"{thinking}\n</think>\n\n{answer}"
