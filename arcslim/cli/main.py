@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from arcslim import __version__
-from arcslim.cli import grpo, presets
+from arcslim.cli import grpo, presets, sft
 from arcslim.errors import ArcslimError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("grpo")(grpo.grpo)
+app.command("sft")(sft.sft)
 app.add_typer(presets.app, name="presets")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
@@ -27,7 +27,9 @@ Reward = Annotated[
     list[str] | None,
     typer.Option("--reward", help="an own reward, `package.module:Name` or `…=WEIGHT`; repeatable \\[reward.extra]"),
 ]
-MaxSteps = Annotated[int | None, typer.Option("--max-steps", help="optimizer steps \\[run.max_steps]")]
+MaxSteps = Annotated[
+    int | None, typer.Option("--max-steps", help="optimizer steps \\[run.max_steps, of SFT sft.max_steps]")
+]
 RunDir = Annotated[str | None, typer.Option("--run-dir", help="the run folder \\[run.dir]")]
 Resume = Annotated[
     str | None,
@@ -51,7 +53,10 @@ Force = Annotated[
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """What was typed. Everything that is a knob goes into the configuration; the rest says how to run it."""
+    """What was typed. Everything that is a knob goes into the configuration; the rest says how to run it.
+
+    ``flags``: those of one recipe alone, by knob. ``max_steps_knob``: what the recipe means by ``--max-steps``.
+    """
 
     preset: str | None = None
     model: str | None = None
@@ -64,6 +69,8 @@ class TrainOptions:
     resume: str | None = None
     dry_run: bool = False
     force: bool = False
+    flags: Mapping[str, object] = field(default_factory=dict)
+    max_steps_knob: str = "run.max_steps"
 
     def resolve(self) -> Resolved:
         """The configuration: default < preset < ``--set`` < named flag. Raises ConfigError, InputError."""
@@ -71,8 +78,9 @@ class TrainOptions:
             "model.name": self.model,
             "data.sources": list(self.data) if self.data else None,
             "reward.extra": list(self.reward) if self.reward else None,
-            "run.max_steps": self.max_steps,
+            self.max_steps_knob: self.max_steps,
             "run.dir": self.run_dir,
             "run.seed": self.seed,
+            **self.flags,
         }
         return load_config(self.preset, self.sets or (), flags)

@@ -62,7 +62,7 @@ def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
 def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -> None:
     """Run a recipe in its folder, with the console's view and the records on disk."""
     config = resolved.config
-    check_early(config)
+    check_early(config, rewards=recipe == "grpo")
     place = Path(config.run.dir) if config.run.dir is not None else fresh_run_dir(recipe, resolved.preset)
     with _open_folder(place, options) as folder:
         report_to, notes = prepare_report_to(config.run.report_to, folder.path)
@@ -91,8 +91,10 @@ def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -
             sum_up(recipe, folder.path, outcome)
 
 
-def check_early(config: Config) -> None:
+def check_early(config: Config, *, rewards: bool) -> None:
     """What can be refused before a folder is made or anything is loaded, beside the configuration.
+
+    ``rewards``: whether the recipe pays any.
 
     Raises:
         InputError: it was started as one of several processes.
@@ -108,7 +110,8 @@ def check_early(config: Config) -> None:
             f"this was started as one of several processes (WORLD_SIZE={world_size}), and arcslim trains with one",
             "start it without torchrun or accelerate launch",
         )
-    RewardSuite.from_config(config.reward).check(())
+    if rewards:
+        RewardSuite.from_config(config.reward).check(())
     resolve_model(config.model.name)
 
 
@@ -149,9 +152,9 @@ def sum_up(recipe: str, path: Path, outcome: Any) -> None:
     for heading in ("held out", "start", "best"):
         table.add_column(heading, justify="left" if heading == "held out" else "right")
     for name, end in outcome.end.items():
-        if name.split("/")[-1].startswith(("pass@", "thinking_tokens_mean")):
+        if name.split("/")[-1].startswith(("pass@", "thinking_tokens_mean")) or name == "eval/loss":
             start = outcome.start.get(name)
-            form = "{:.1%}" if "pass@" in name else "{:.1f}"
+            form = "{:.1%}" if "pass@" in name else "{:.4f}" if "loss" in name else "{:.1f}"
             table.add_row(name, "" if start is None else form.format(start), form.format(end))
     if outcome.end:
         console.print(table)

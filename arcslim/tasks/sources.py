@@ -19,7 +19,7 @@ from arcslim.errors import InputError, TaskError
 from arcslim.tasks.arc import Loaded, Refused, load_arc1, load_path
 from arcslim.tasks.content import canonical_key
 from arcslim.tasks.rearc import RearcLimits, check_families, families, generate
-from arcslim.tasks.spec import ARC1_SPLITS, PATH, Spec, parse_spec
+from arcslim.tasks.spec import ARC1_SPLITS, HUB, PATH, ROWS, SAMPLES, Spec, parse_spec
 from arcslim.tasks.task import Task
 
 PROBES = 10  # a generator that gives nothing usable in so many instances is left out
@@ -215,6 +215,11 @@ def open_sources(data: DataSection, seed: int) -> list[Source]:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"the data source {name!r} is given twice", "raise its weight instead")
+    rows = [spec.name for spec in specs if spec.kind in (ROWS, HUB, SAMPLES)]
+    if rows:
+        raise InputError(
+            f"{', '.join(rows)}: rows of traces, not tasks", "`arcslim sft` learns from them; give tasks here"
+        )
     sources = [OPENERS[spec.kind](spec, data, seed) for spec in specs]
     trained = Counter(name for source in sources if isinstance(source, Rearc) for name in source.names)
     twice = sorted(name for name, times in trained.items() if times > 1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ from arcslim.errors import InputError
 
 ARC1_SPLITS = ("train", "eval")
 PATH = "path"
+ROWS, HUB, SAMPLES = "rows", "hub", "samples"  # rows to learn by heart of, not tasks: for SFT alone
+ROW_FILES = (".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?(@[\w.\[\]:%-]+)?")
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Spec:
     @property
     def name(self) -> str:
         """The spec without its weight: the name that counts and messages use."""
-        if self.kind == PATH:
+        if self.kind in (PATH, ROWS):
             return self.argument
         return f"{self.kind}:{self.argument}" if self.argument else self.kind
 
@@ -67,7 +71,7 @@ def parse_spec(text: str) -> Spec:
             raise InputError(f"data source {text!r}: nothing follows the colon", f"known form: {kind.form}")
         return Spec(word, kind.check(argument), weight)
     if _looks_like_a_path(body):
-        return Spec(PATH, body, weight)
+        return Spec(_kind_of_path(body), body, weight)
     nearest = difflib.get_close_matches(word, KINDS, n=1, cutoff=0.5)
     guess = f"did you mean {nearest[0]!r}? " if nearest else ""
     raise InputError(f"unknown data source {text!r}", guess + _known_forms())
@@ -97,6 +101,38 @@ def _looks_like_a_path(body: str) -> bool:
     return body.endswith(".json") or "/" in body or os.sep in body or body in (".", "..", "~") or Path(body).exists()
 
 
+def _kind_of_path(body: str) -> str:
+    """Which kind of source lies at a path."""
+    path = Path(body).expanduser()
+    if body.endswith(ROW_FILES):
+        return ROWS
+    if path.is_dir() and (path / "samples.jsonl").is_file():
+        return SAMPLES
+    return PATH
+
+
+def or_hub(spec: Spec) -> Spec:
+    """A path that does not exist and looks like OWNER/NAME, as the hub's data set of that name."""
+    path = Path(spec.argument).expanduser()
+    if spec.kind != PATH or path.exists() or spec.argument.endswith(".json") or not _HUB_ID.fullmatch(spec.argument):
+        return spec
+    return Spec(HUB, spec.argument, spec.weight)
+
+
+def _check_hub(argument: str) -> str:
+    if not _HUB_ID.fullmatch(argument):
+        raise InputError(
+            f"hub:{argument} names no data set", "write hub:OWNER/NAME, with :CONFIG and @SPLIT if need be"
+        )
+    return argument
+
+
+def _check_run(argument: str) -> str:
+    if not argument:
+        raise InputError("samples: needs a run", "write samples:RUN, a GRPO run's folder")
+    return argument
+
+
 def _check_families(argument: str) -> str:
     ids = [part.strip() for part in argument.split(",")] if argument else []
     if not all(ids):
@@ -118,10 +154,13 @@ def _check_arc1(argument: str) -> str:
 KINDS: dict[str, Kind] = {
     "rearc": Kind("rearc[:ID,ID...]", "RE-ARC's generators, all or those named", _check_families),
     "arc1": Kind("arc1[:train|:eval]", "ARC-AGI-1's public tasks", _check_arc1),
+    HUB: Kind("hub:OWNER/NAME[:CONFIG][@SPLIT]", "a data set of the hub, for sft", _check_hub),
+    SAMPLES: Kind("samples:RUN", "the right rollouts of a GRPO run, for sft", _check_run),
 }
 
 
 def _known_forms() -> str:
     lines = [f"{kind.form}: {kind.about}" for kind in KINDS.values()]
     lines.append("PATH: an ARC JSON file, a folder of them, or a Kaggle challenges file")
+    lines.append("PATH: rows as .jsonl, .jsonl.gz or .parquet, for sft")
     return "known forms, each with an optional =WEIGHT:\n    " + "\n    ".join(lines)

@@ -32,4 +32,16 @@ def test_flags_that_are_not_given_change_nothing() -> None:
 def test_every_flag_names_itself_as_the_origin() -> None:
     options = TrainOptions(model="a", data=["rearc"], reward=["a:B"], max_steps=20, run_dir="d", seed=1)
     origins = options.resolve().origins
-    assert {path: origins[path] for path in FLAGS} == dict(FLAGS)
+    named = {path for path in FLAGS if not path.startswith("sft.")}
+    assert {path: origins[path] for path in named} == {path: FLAGS[path] for path in named}
+
+
+def test_flags_of_sft_are_its_own() -> None:
+    options = TrainOptions(max_steps=7, max_steps_knob="sft.max_steps", flags={"sft.packing": "bfd"})
+    resolved = options.resolve()
+    assert (resolved.config.sft.max_steps, resolved.config.sft.packing) == (7, "bfd")
+    assert resolved.config.run.max_steps != 7
+    assert {path: at for path, at in resolved.origins.items() if path in ("sft.max_steps", "sft.packing")} == {
+        "sft.max_steps": "--max-steps",
+        "sft.packing": "--packing/--no-packing",
+    }

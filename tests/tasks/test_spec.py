@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from arcslim.errors import InputError
 from arcslim.tasks.sources import OPENERS
-from arcslim.tasks.spec import KINDS, PATH, Spec, parse_spec
+from arcslim.tasks.rows import ROW_KINDS
+from arcslim.tasks.spec import KINDS, PATH, ROWS, Spec, parse_spec
 
 
 @pytest.mark.parametrize(
@@ -93,8 +94,8 @@ def test_any_text_is_read_or_refused_in_words(text: str) -> None:
         assert "known" in message or "weight" in message or "generator" in message or "rearc" in message
     else:
         assert spec.weight > 0
-        assert spec.kind in OPENERS
+        assert spec.kind in {*OPENERS, *ROW_KINDS}
 
 
 def test_every_kind_can_be_opened() -> None:
-    assert set(OPENERS) == {*KINDS, PATH}
+    assert {*OPENERS, *ROW_KINDS} == {*KINDS, PATH, ROWS}

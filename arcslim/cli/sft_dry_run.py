@@ -1,0 +1,55 @@
+"""``arcslim sft --dry-run``: rows, lengths and updates of the run, and no weight touched."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from arcslim.cli.dry_run import count_lines, section, tokenizer_or_stand_in
+from arcslim.cli.train import check_early, tell_resolved
+from arcslim.presets import Resolved
+
+
+def dry_run(resolved: Resolved) -> None:
+    """Print the configuration, the data counts, the truncation report and the updates of an SFT run.
+
+    Raises:
+        InputError: anything that would stop the run before its first step.
+    """
+    from arcslim.recipes.sft import prefill, updates
+    from arcslim.recipes.sft_order import in_order
+    from arcslim.recipes.sft_prepare import prepare_sft
+    from arcslim.recipes.sft_rows import truncation_lines
+
+    config, console = resolved.config, Console(highlight=False)
+    check_early(config, rewards=False)
+    tell_resolved(resolved, console)
+    tokenizer, notes = tokenizer_or_stand_in(config)
+    notes += prefill(config, tokenizer)
+    data = prepare_sft(config, tokenizer)
+    sizes = {"train": len(data.train), "held out": len(data.held)}
+    sizes |= {f"{name} tasks": len(asked) for name, asked in data.asked.items()}
+    section(
+        console,
+        "Data",
+        [
+            *count_lines(data.counts),
+            "sets: " + ", ".join(f"{name} {size}" for name, size in sizes.items()),
+            *data.notes,
+        ],
+    )
+    section(console, "Lengths", [*truncation_lines(data.truncation), *notes])
+    sft, run = config.sft, in_order([len(row) for row in data.train], config.sft, seed=config.run.seed)
+    trained = sum(data.train[index].trained for index in run)
+    packed = "" if sft.packing == "none" else f"; with packing {sft.packing} fewer, as rows share a sequence"
+    section(
+        console,
+        "Updates",
+        [
+            f"{sft.max_steps or updates(len(run), config)} updates of {sft.batch_size} rows "
+            f"(batch {sft.per_device_train_batch_size} x {sft.gradient_accumulation_steps} accumulation){packed}",
+            f"{len(run)} rows go through, {trained / 1e6:.2f} million trained tokens",
+            f"learning rate {sft.learning_rate:g} ({'all weights' if config.model.full_finetuning else 'adapter'}), "
+            f"{sft.lr_scheduler_type}",
+        ],
+    )
+    console.print("dry run: no weight was touched", style="bold")

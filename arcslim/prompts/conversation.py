@@ -1,0 +1,194 @@
+"""A row of a reasoning data set, in whichever of the usual forms, becomes a conversation with one block of thinking.
+
+Forms: ``messages`` (or ``conversations``), ``prompt`` and ``completion``, ``question``, ``reasoning`` and ``answer``.
+The thinking stands inside the content between the tags, or in a field of its own. Whatever the form, what comes out is
+the turns up to the last question, the thinking without any tag, and the answer without any tag.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from arcslim.errors import InputError
+from arcslim.sft_config import ColumnsSection
+
+OPENER, CLOSER = "<think>", "</think>"
+REASONING = ("reasoning_content", "reasoning", "thinking")
+_USUAL: Mapping[str, tuple[str, ...]] = {
+    "messages": ("messages", "conversations"),
+    "prompt": ("prompt",),
+    "completion": ("completion",),
+    "question": ("question",),
+    "reasoning": REASONING,
+    "answer": ("answer",),
+}
+_FORMS = (("messages",), ("prompt", "completion"), ("question", "answer"))
+_ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
+_TAG = re.compile(r"</?think>")
+
+
+class RowError(Exception):
+    """A row that cannot be trained on; ``reason`` is the short name that it is counted under."""
+
+    def __init__(self, reason: str, words: str) -> None:
+        super().__init__(words)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """``messages``: the turns up to and including the last question. ``untrained_turns``: answers among them, which
+    are shown without their thinking and not trained on."""
+
+    messages: tuple[dict[str, str], ...]
+    thinking: str
+    answer: str
+    untrained_turns: int = 0
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column of a source is what; None where a source has none."""
+
+    messages: str | None = None
+    prompt: str | None = None
+    completion: str | None = None
+    question: str | None = None
+    reasoning: str | None = None
+    answer: str | None = None
+
+
+def find_columns(present: Sequence[str], asked: ColumnsSection) -> Columns:
+    """Settle a source's columns by the names that it has.
+
+    Raises:
+        InputError: a column that ``asked`` names is not there, or no form is complete; lists those present.
+    """
+    found: dict[str, str] = {}
+    for part, usual in _USUAL.items():
+        named = getattr(asked, part)
+        if named is not None and named not in present:
+            raise InputError(
+                f"there is no column {named!r} (data.columns.{part}); present: {', '.join(sorted(present)) or 'none'}",
+                f"name the right one with --set data.columns.{part}=NAME",
+            )
+        name = named or next((name for name in usual if name in present), None)
+        if name is not None:
+            found[part] = name
+    named_parts = {part for part in _USUAL if getattr(asked, part) is not None}
+    forms = [form for form in _FORMS if all(part in found for part in form)]
+    chosen = next((form for form in forms if named_parts & set(form)), forms[0] if forms else None)
+    if chosen is None:
+        raise InputError(
+            "the rows have none of the forms `messages`, `prompt` + `completion`, `question` + `answer`; "
+            f"present: {', '.join(sorted(present)) or 'no columns'}",
+            "say which column is what, as --set data.columns.question=problem --set data.columns.answer=solution",
+        )
+    return Columns(**{part: name for part, name in found.items() if part in chosen or part == "reasoning"})
+
+
+def read_conversation(row: Mapping[str, Any], columns: Columns) -> Conversation:
+    """One row.
+
+    Raises:
+        RowError: nothing to learn from: no reasoning, an unfinished thought, no answer, no question, or another shape.
+    """
+    beside = _text(row.get(columns.reasoning), "reasoning") if columns.reasoning is not None else ""
+    if columns.messages is not None:
+        turns = _turns(row.get(columns.messages))
+    elif columns.prompt is not None and columns.completion is not None:
+        prompt, completion = row.get(columns.prompt), row.get(columns.completion)
+        turns = [*_as_turns(prompt, "user"), *_as_turns(completion, "assistant")]
+    else:
+        assert columns.question is not None and columns.answer is not None
+        turns = [
+            *_as_turns(row.get(columns.question), "user"),
+            *_as_turns(row.get(columns.answer), "assistant"),
+        ]
+    return _conversation(turns, beside)
+
+
+def _conversation(turns: list[dict[str, str]], beside: str) -> Conversation:
+    while turns and turns[-1]["role"] != "assistant":
+        turns = turns[:-1]  # a question that nobody answered
+    if not turns:
+        raise RowError("no_answer", "no turn of the assistant")
+    *before, last = turns
+    if not before or before[-1]["role"] != "user":
+        raise RowError("no_question", "the last answer does not follow a question")
+    thinking, answer = split_thinking(last["content"])
+    thoughts = [part for part in dict.fromkeys((beside, last.get("reasoning", ""), thinking)) if part]
+    thinking = "\n\n".join(_TAG.sub("", part).strip() for part in thoughts)
+    if not thinking.strip():
+        raise RowError("no_reasoning", "no reasoning, neither between the tags nor in a field of its own")
+    if not answer:
+        raise RowError("no_answer", "nothing follows the thinking")
+    shown = [
+        {"role": turn["role"], "content": _shown(turn) if turn["role"] == "assistant" else turn["content"]}
+        for turn in before
+    ]
+    untrained = sum(turn["role"] == "assistant" for turn in before)
+    return Conversation(tuple(shown), thinking, answer, untrained)
+
+
+def split_thinking(content: str) -> tuple[str, str]:
+    """Thinking and answer of a turn, without tags; the last closer parts them.
+
+    An empty block before the real reasoning, a second block, a closer without its opener: all that stands before the
+    last closer is thinking. A turn without tags is all answer.
+
+    Raises:
+        RowError: a block that is opened and never closed: its thought was cut off.
+    """
+    before, closer, after = content.rpartition(CLOSER)
+    if OPENER in after:
+        raise RowError("cut_off", "the thinking is opened and never closed")
+    if not closer:
+        return "", content.strip()
+    return _TAG.sub("", before).strip(), after.strip()
+
+
+def _shown(turn: dict[str, str]) -> str:
+    """An earlier answer as a reasoning model's own template shows it: without its thinking."""
+    try:
+        return split_thinking(turn["content"])[1]
+    except RowError:
+        return turn["content"].rpartition(CLOSER)[2].partition(OPENER)[0].strip()
+
+
+def _as_turns(value: Any, role: str) -> list[dict[str, str]]:
+    if isinstance(value, list):
+        return _turns(value)
+    content = _text(value, role)
+    if not content:
+        raise RowError("no_question" if role == "user" else "no_answer", f"the text of the {role} is empty")
+    return [{"role": role, "content": content}]
+
+
+def _turns(value: Any) -> list[dict[str, str]]:
+    if not isinstance(value, list) or not all(isinstance(turn, Mapping) for turn in value):
+        raise RowError("malformed", f"a conversation is a list of turns, not {type(value).__name__}")
+    turns = []
+    for turn in value:
+        role = str(turn.get("role") or turn.get("from") or "")
+        content = turn.get("content") if "content" in turn else turn.get("value")
+        one = {"role": _ROLES.get(role, role), "content": _text(content, role)}
+        if one["role"] not in ("system", "user", "assistant"):
+            raise RowError("malformed", f"a turn of the role {role!r}")
+        reasoning = next((_text(turn[name], name) for name in REASONING if turn.get(name)), "")
+        turns.append(one | {"reasoning": reasoning} if reasoning else one)
+    return turns
+
+
+def _text(value: Any, what: str) -> str:
+    """A text, or text parts of a multi-part message joined; "" for a field that is not there."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list) and all(isinstance(part, Mapping) and part.get("type") == "text" for part in value):
+        return "".join(str(part.get("text", "")) for part in value).strip()
+    raise RowError("malformed", f"{what} is {type(value).__name__}, not text")

@@ -1,0 +1,192 @@
+"""The SFT recipe: config → rows → model → trainer → run folder, read from top to bottom.
+
+A row is rendered and tokenised by us (``sft_rows.py``); TRL is given token ids and labels and changes neither. Rows
+are put in order by us as well (``sft_order.py``), epoch after epoch, so that a resumed run goes on with the next one.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from arcslim.config import Config, LoraSection
+from arcslim.policy.load import adapter_unrounded, load_policy, print_to_log, start_unsloth
+from arcslim.policy.precision import mixed_precision
+from arcslim.prompts.template import prefill_template
+from arcslim.recipes.sft_loss import HeldLoss
+from arcslim.recipes.sft_order import in_order
+from arcslim.recipes.sft_prepare import SftData, limit_of, prepare_sft
+from arcslim.recipes.sft_rows import to_dataset, truncation_lines
+from arcslim.recipes.sink import RunStore, Sink, StopSignal
+from arcslim.recipes.start import Evaluator, look_at_the_start
+from arcslim.recipes.state import LOSS, PASS_AT_1, RunState
+from arcslim.recipes.training import Outcome, Plan, Training
+
+SMALLER_UPDATE = "halve sft.per_device_train_batch_size (the update stays as it is), or lower sft.max_length"
+
+
+def run(
+    config: Config, sink: Sink, store: RunStore, stop: StopSignal, *, cache_dir: Path, resume_from: Path | None = None
+) -> Outcome:
+    """Train on reasoning traces, and leave the best adapter (or model) in ``final/``.
+
+    Raises:
+        InputError: a model, source or row file that cannot be used.
+        Stopped: a stop was asked for; everything is saved.
+    """
+    policy = load_policy(config.model, adapter(config), seed=config.run.seed, cache_dir=cache_dir)
+    for note in (*policy.notes, *prefill(config, policy.tokenizer)):
+        sink.event(0, "start", note)
+    stop.check()
+
+    data = prepare_sft(config, policy.tokenizer)
+    tell_rows(data, sink)
+    stop.check()
+
+    arguments = sft_config(config, store.path, cache_dir)
+    from trl import SFTTrainer  # after Unsloth, which replaces it on a GPU
+
+    order = in_order([len(row) for row in data.train], config.sft, seed=config.run.seed)
+    with adapter_unrounded(policy.model), print_to_log():
+        trainer = SFTTrainer(
+            model=policy.model,
+            processing_class=policy.tokenizer,
+            args=arguments,
+            train_dataset=to_dataset(data.train).select(order),
+            data_collator=None if config.sft.packing != "none" else collator(policy.tokenizer),
+        )
+    max_steps = config.sft.max_steps or updates(len(trainer.train_dataset), config)
+    arguments.max_steps = trainer.args.max_steps = max_steps
+    for line in geometry_lines(config, data, trainer, max_steps):
+        sink.event(0, "start", line)
+
+    held_loss = HeldLoss(trainer, data.held, collator(policy.tokenizer), arguments.per_device_eval_batch_size, stop)
+    evaluator = Evaluator(config, policy, data.asked, sink, stop, held_loss if data.held else None)
+    state = RunState(PASS_AT_1 if "select" in data.asked else LOSS)
+    nothing = NoRollouts()
+    plan = Plan(max_steps, SMALLER_UPDATE)
+    training = Training(config, policy, trainer, plan, nothing, evaluator, state, sink, store, stop, resume_from)
+    training.add_callbacks()
+    with training.memory_explained():
+        if resume_from is None:
+            look_at_the_start(state, evaluator, sink)
+        else:
+            state.load(resume_from)
+    stop.check()
+
+    training.train()
+    training.keep_best()
+    training.tell_why_it_ended()
+    return training.sum_up()
+
+
+class NoRollouts:
+    """What stands in the place of GRPO's rollouts."""
+
+    is_drawing = False
+    rolled_out_at = scored_at = -math.inf
+
+    def take_pending(self) -> dict[str, float]:
+        return {}
+
+
+def adapter(config: Config) -> LoraSection:
+    """The adapter's section with SFT's own rank and alpha."""
+    return config.lora.model_copy(update={"r": config.sft.lora_r, "lora_alpha": config.sft.lora_alpha})
+
+
+def prefill(config: Config, tokenizer: Any) -> list[str]:
+    """Let the chat template open the thinking itself, where that is asked for; what was done, in words."""
+    if not config.sft.prefill_template or config.prompt.style != "chat":
+        return []
+    note = prefill_template(tokenizer)
+    return [] if note is None else [note]
+
+
+def tell_rows(data: SftData, sink: Sink) -> None:
+    trained = sum(row.trained for row in data.train)
+    words = f"{len(data.train)} training rows, {trained} trained tokens; {len(data.held)} rows held out"
+    sink.event(0, "start", words)
+    for source, counts in data.counts.items():
+        sink.event(0, "start", f"{source}: " + ", ".join(f"{name} {number}" for name, number in counts.items()))
+    for line in truncation_lines(data.truncation):
+        sink.event(0, "start", line)
+    for note in data.notes:
+        sink.event(0, "warning", note)
+    for asked in data.asked.values():
+        sink.task_rows(one.row for one in asked)
+
+
+def updates(rows: int, config: Config) -> int:
+    """Optimizer steps that ``rows`` sequences take, in transformers' arithmetic."""
+    micro_batches = math.ceil(rows / config.sft.per_device_train_batch_size)
+    return max(1, math.ceil(micro_batches / config.sft.gradient_accumulation_steps))
+
+
+def geometry_lines(config: Config, data: SftData, trainer: Any, max_steps: int) -> list[str]:
+    sft = config.sft
+    what = "rows" if sft.packing == "none" else f"sequences of up to {limit_of(config)} tokens (packing {sft.packing})"
+    accumulation = trainer.args.gradient_accumulation_steps
+    lines = [
+        f"update: {sft.batch_size} {what} (batch {trainer.args.per_device_train_batch_size} x {accumulation} "
+        f"accumulation); {max_steps} updates of {len(data.train)} rows x {sft.num_train_epochs:g} epochs",
+    ]
+    if len(data.train) < (sft.batch_size or 1):
+        lines.append(f"an update takes more rows ({sft.batch_size}) than there are ({len(data.train)})")
+    return lines
+
+
+def collator(tokenizer: Any) -> Any:
+    """TRL's: pads on the right, labels with -100 by position, so that a pad that equals the end token costs nothing."""
+    from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+
+    return DataCollatorForLanguageModeling(pad_token_id=int(tokenizer.pad_token_id))
+
+
+def sft_config(config: Config, run_dir: Path, cache_dir: Path) -> Any:
+    """TRL's ``SFTConfig`` as Unsloth gives it, whose import this starts."""
+    unsloth = start_unsloth(cache_dir, standby=False)
+    from trl import SFTConfig
+
+    with print_to_log():
+        return SFTConfig(**trainer_arguments(config, run_dir, on_gpu=str(unsloth.DEVICE_TYPE) != "cpu"))
+
+
+def trainer_arguments(config: Config, run_dir: Path, *, on_gpu: bool) -> dict[str, Any]:
+    """The arguments of TRL's ``SFTConfig``, all that this recipe sets and no default of ours besides."""
+    sft, run = config.sft, config.run
+    arguments: dict[str, Any] = {
+        "output_dir": str(run_dir),
+        "max_length": limit_of(config),
+        "packing": sft.packing != "none",
+        "padding_free": sft.packing == "bfd",
+        "num_train_epochs": 1,  # the epochs stand one after the other in the dataset
+        "max_steps": sft.max_steps or -1,
+        "train_sampling_strategy": "sequential",
+        "save_steps": run.save_steps,
+        "seed": run.seed,
+        "data_seed": run.seed,
+        "report_to": list(run.report_to) or "none",
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,
+        "disable_tqdm": True,
+        "use_cpu": not on_gpu,
+        **mixed_precision(on_gpu=on_gpu),
+        "gradient_checkpointing": config.model.use_gradient_checkpointing != "false",
+        "optim": config.optim.optim,
+        "per_device_eval_batch_size": sft.per_device_train_batch_size,
+        "gradient_accumulation_steps": sft.gradient_accumulation_steps,
+        "adam_beta1": config.optim.adam_beta1,
+        **{name: getattr(sft, name) for name in (
+            "learning_rate", "lr_scheduler_type", "warmup_steps", "adam_beta2", "weight_decay", "max_grad_norm",
+            "per_device_train_batch_size", "neftune_noise_alpha",
+        )},
+    }  # fmt: skip
+    if sft.packing == "none":
+        arguments["dataset_kwargs"] = {"skip_prepare_dataset": True}  # the rows are as they are to be trained
+    else:
+        arguments["packing_strategy"] = sft.packing
+    if sft.lr_scheduler_type == "cosine_with_min_lr":
+        arguments["lr_scheduler_kwargs"] = {"min_lr_rate": sft.lr_min_ratio}
+    return arguments

@@ -1,0 +1,36 @@
+"""In which order rows are trained on: shuffled anew each epoch, one epoch after the other, by seed alone.
+
+The trainer goes through them as they stand. So a run that is resumed goes on with the next row, whatever else has
+drawn random numbers meanwhile.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+from arcslim.sft_config import SftSection
+
+
+def in_order(lengths: Sequence[int], sft: SftSection, *, seed: int) -> list[int]:
+    """The whole run as indices into its rows, whose ``lengths`` are given in tokens.
+
+    With ``group_by_length`` the rows of one update are sorted by length before they are cut into micro-batches: less
+    padding, and the update is of the same rows as without.
+    """
+    assert sft.batch_size is not None and sft.num_train_epochs is not None
+    wanted = round(len(lengths) * sft.num_train_epochs)
+    if sft.max_steps is not None:
+        wanted = sft.max_steps * sft.batch_size
+    ordered: list[int] = []
+    for epoch in range(math.ceil(wanted / len(lengths))):
+        shuffled = list(range(len(lengths)))
+        random.Random(f"{seed}/{epoch}").shuffle(shuffled)
+        ordered += shuffled
+    ordered = ordered[: max(wanted, 1)]
+    if sft.group_by_length:
+        for start in range(0, len(ordered), sft.batch_size):
+            update = ordered[start : start + sft.batch_size]
+            ordered[start : start + sft.batch_size] = sorted(update, key=lengths.__getitem__)
+    return ordered

@@ -1,0 +1,113 @@
+"""Rows of reasoning data: JSONL (plain or gzip), parquet, a data set of the hub, and a GRPO run's samples.
+
+A line that cannot be read is data: it is counted with its place and reason, and the rest is read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from arcslim.errors import InputError, TaskError
+from arcslim.tasks.spec import HUB, ROWS, SAMPLES, Spec
+
+ROW_KINDS = (ROWS, HUB, SAMPLES)
+LONGEST_LINE = 64 * 1024 * 1024  # bytes; a longer one is no row of text
+
+
+@dataclass(frozen=True)
+class Row:
+    """``place`` is where it stands, as ``file.jsonl:12``."""
+
+    place: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    place: str
+    reason: str
+    words: str
+
+
+def read_rows(spec: Spec) -> Iterator[Row | Unreadable]:
+    """The rows of a source of kind ``rows``, ``hub`` or ``samples``, in their order.
+
+    Raises:
+        InputError: the source cannot be opened at all.
+    """
+    if spec.kind == HUB:
+        return _hub(spec.argument)
+    path = Path(spec.argument).expanduser()
+    if spec.kind == SAMPLES and path.is_dir():
+        path = path / "samples.jsonl"
+    if not path.is_file():
+        raise TaskError("not_found", f"no such file: {path}")
+    if path.name.endswith(".parquet"):
+        return _parquet(path)
+    return _json_lines(path)
+
+
+def _json_lines(path: Path) -> Iterator[Row | Unreadable]:
+    with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as file:
+        number = 0
+        try:
+            while line := file.readline(LONGEST_LINE + 1):
+                number += 1
+                place = f"{path.name}:{number}"
+                if len(line) > LONGEST_LINE:
+                    while line and not line.endswith(b"\n"):  # to the end of that line, without holding it
+                        line = file.readline(LONGEST_LINE)
+                    yield Unreadable(place, "too_long_line", f"over {LONGEST_LINE >> 20} MiB in one line")
+                elif line.strip():
+                    yield _parse(line, place)
+        except (OSError, EOFError) as error:  # gzip's own errors are among them: a file that is cut off
+            yield Unreadable(f"{path.name}:{number + 1}", "unreadable", f"reading stopped: {error}")
+
+
+def _parse(line: bytes, place: str) -> Row | Unreadable:
+    try:
+        values = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        return Unreadable(place, "not_utf8", f"not UTF-8: {error.reason}")
+    except (json.JSONDecodeError, RecursionError) as error:
+        return Unreadable(place, "not_json", f"not JSON: {str(error) or 'nested too deep'}")
+    if not isinstance(values, dict):
+        return Unreadable(place, "not_an_object", f"a row is an object, not {type(values).__name__}")
+    return Row(place, values)
+
+
+def _parquet(path: Path) -> Iterator[Row | Unreadable]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise TaskError("not_parquet", f"{path} is no parquet file: {error}") from error
+    number = 0
+    for batch in file.iter_batches(batch_size=256):
+        for values in batch.to_pylist():
+            number += 1
+            yield Row(f"{path.name}:{number}", values)
+
+
+def _hub(argument: str) -> Iterator[Row | Unreadable]:
+    from datasets import load_dataset
+
+    name, _, split = argument.partition("@")
+    name, _, config = name.partition(":")
+    try:
+        rows = load_dataset(name, config or None, split=split or "train", streaming=True)
+        for number, values in enumerate(rows, 1):
+            yield Row(f"{name}:{number}", values)
+    except Exception as error:  # of some twenty kinds, from five libraries: all mean that it is not there
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"the data set {name} cannot be read from the hub: {first}",
+            "with no network, give a local JSONL or parquet file; see the whole message with --debug",
+        ) from error
