@@ -28,7 +28,7 @@ from arcslim.recipes.watch import Watch
 
 LOGGED = {"loss": "loss", "grad_norm": "optim/grad_norm", "learning_rate": "optim/lr", "kl": "policy/kl"}
 LOGGED |= {"sampling/importance_sampling_ratio/mean": "policy/importance_ratio_mean"}
-LOGGED |= {"clip_ratio/region_mean": "policy/clip_ratio"}
+LOGGED |= {"clip_ratio/region_mean": "policy/clip_ratio", "mean_token_accuracy": "completion/token_accuracy"}
 
 
 class Recorder(TrainerCallback):

@@ -7,6 +7,7 @@ are put in order by us as well (``sft_order.py``), epoch after epoch, so that a 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from arcslim.prompts.template import prefill_template
 from arcslim.recipes.sft_loss import HeldLoss
 from arcslim.recipes.sft_order import in_order
 from arcslim.recipes.sft_prepare import SftData, limit_of, prepare_sft
-from arcslim.recipes.sft_rows import to_dataset, truncation_lines
+from arcslim.recipes.sft_rows import TrainingRow, to_dataset, truncation_lines
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.recipes.start import Evaluator, look_at_the_start
 from arcslim.recipes.state import LOSS, PASS_AT_1, RunState
@@ -64,9 +65,8 @@ def run(
     held_loss = HeldLoss(trainer, data.held, collator(policy.tokenizer), arguments.per_device_eval_batch_size, stop)
     evaluator = Evaluator(config, policy, data.asked, sink, stop, held_loss if data.held else None)
     state = RunState(PASS_AT_1 if "select" in data.asked else LOSS)
-    nothing = NoRollouts()
-    plan = Plan(max_steps, SMALLER_UPDATE)
-    training = Training(config, policy, trainer, plan, nothing, evaluator, state, sink, store, stop, resume_from)
+    plan, tokens = Plan(max_steps, SMALLER_UPDATE), StepTokens(data.train, order, config, trainer)
+    training = Training(config, policy, trainer, plan, tokens, evaluator, state, sink, store, stop, resume_from)
     training.add_callbacks()
     with training.memory_explained():
         if resume_from is None:
@@ -81,14 +81,27 @@ def run(
     return training.sum_up()
 
 
-class NoRollouts:
-    """What stands in the place of GRPO's rollouts."""
+class StepTokens:
+    """What stands in the place of GRPO's rollouts: no drawing, and the tokens of each step's rows.
+
+    Figures: ``tokens/trained`` (with loss) and ``tokens/prompt`` of a step; none with packing, where rows share
+    sequences.
+    """
 
     is_drawing = False
     rolled_out_at = scored_at = -math.inf
 
+    def __init__(self, rows: Sequence[TrainingRow], order: Sequence[int], config: Config, trainer: Any) -> None:
+        self._rows, self._order, self._trainer = rows, order, trainer
+        self._batch = 0 if config.sft.packing != "none" else config.sft.batch_size or 0
+
     def take_pending(self) -> dict[str, float]:
-        return {}
+        step = int(self._trainer.state.global_step)
+        rows = [self._rows[index] for index in self._order[(step - 1) * self._batch : step * self._batch]]
+        if not rows:
+            return {}
+        trained = sum(row.trained for row in rows)
+        return {"tokens/trained": float(trained), "tokens/prompt": float(sum(map(len, rows)) - trained)}
 
 
 def adapter(config: Config) -> LoraSection:

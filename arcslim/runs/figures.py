@@ -10,6 +10,7 @@ from arcslim.runs.view_state import Outlook, ViewState
 
 BARS = "▁▂▃▄▅▆▇█"
 PASS = "eval/pass@1"
+EVAL_LOSS = "eval/loss"
 EVAL_THINKING = "eval/thinking_tokens_mean"
 
 
@@ -43,6 +44,7 @@ SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
     "thinking/tokens_mean": ("thinking", _tokens),
     "completion/tokens_mean": ("completion", _tokens),
     "completion/cut_off_rate": ("cut off", _share),
+    "completion/token_accuracy": ("token accuracy", "{:.1%}".format),
     "group/correct_spread_rate": ("teaching groups", _share),
     "policy/entropy": ("entropy", "{:.3f}".format),
     "policy/kl": ("KL", "{:.4f}".format),
@@ -63,6 +65,11 @@ def facts(state: ViewState) -> list[Fact]:
     for name in ["reward/total", *reward_parts(state.latest)] if "reward/total" in state.latest else []:
         label = "reward" if name == "reward/total" else f"  {name.removeprefix('reward/')}"
         found.append(Fact(label, f"{state.latest[name]:.3f}", tuple(state.history[name])))
+    losses = [values[EVAL_LOSS] for _, values in state.evaluations if EVAL_LOSS in values]
+    if losses:
+        found.append(Fact("loss, eval", f"{losses[-1]:.4f}", tuple(losses)))
+    if "loss" in state.latest and "reward/total" not in state.latest:  # GRPO's loss says nothing
+        found.append(Fact("loss", f"{state.latest['loss']:.4f}", tuple(state.history["loss"])))
     for name, (label, form) in SHOWN.items():
         # A GPU run's host memory is no worry; without a GPU there is no other.
         if name == "memory/host_peak_bytes" and state.latest.get("memory/gpu_peak_bytes", 0) > 0:

@@ -54,6 +54,7 @@ CUT_OFF = PanelPlan("completions cut off", (("train", "completion/cut_off_rate",
 TEACHING = PanelPlan(
     "groups in which some are right and some wrong", (("train", "group/correct_spread_rate", "groups"),), share=True
 )
+LOSS = PanelPlan("loss, nats a trained token", (("train", "loss", "training"), ("eval", "eval/loss", "held-out")))
 REWARD = "reward, by part"
 
 
@@ -89,7 +90,8 @@ def draw_run(folder: Path, output: Path, *, floor: float | None = None, title: s
     total = [name for kind, name in series if (kind, name) == ("train", "reward/total")]
     names = total + reward_parts(name for kind, name in series if kind == "train")
     reward = PanelPlan(REWARD, tuple(("train", name, _part(name)) for name in names))
-    panels = [(plan, _run_lines(plan, series)) for plan in (PASS, reward, THINKING, TEACHING, ENTROPY, CUT_OFF)]
+    plans = (PASS, reward, THINKING, TEACHING, ENTROPY, CUT_OFF) if names else (PASS, LOSS, THINKING)
+    panels = [(plan, _run_lines(plan, series)) for plan in plans]
     return _draw(panels, output, title or folder.resolve().name, resolved_floor(folder) if floor is None else floor)
 
 

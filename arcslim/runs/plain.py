@@ -21,6 +21,7 @@ WIDTH = 100
 # Metric -> short name, form. The reward's parts are put in by name.
 LINE = {
     "reward/solved_rate": ("solved", "{:.0%}"),
+    "completion/token_accuracy": ("token_accuracy", "{:.1%}"),
     "thinking/tokens_mean": ("thinking", "{:.0f}"),
     "completion/cut_off_rate": ("cut_off", "{:.0%}"),
     "policy/entropy": ("entropy", "{:.3f}"),
@@ -97,6 +98,8 @@ class PlainView:
         words = [f"step {step}/{self.state.total}"]
         if "reward/total" in numbers:
             words.append(f"reward {numbers['reward/total']:.3f}")
+        elif "loss" in numbers:  # GRPO's loss says nothing: without a reward there is no other figure
+            words.append(f"loss {numbers['loss']:.4f}")
         for name in reward_parts(numbers):
             words.append(f"{visible(name.removeprefix('reward/'))} {numbers[name]:.3f}")
         words += [f"{short} {form.format(numbers[name])}" for name, (short, form) in LINE.items() if name in numbers]

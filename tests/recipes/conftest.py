@@ -40,3 +40,13 @@ def halves(stack: Path, tmp_path_factory: pytest.TempPathFactory) -> Folder:
     )  # fmt: skip
     assert arcslim("grpo", "--preset", preset, "--run-dir", place / "run") == 0
     return Folder(place / "run")
+
+
+@pytest.fixture(scope="session")
+def taught(stack: Path, tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """Two epochs of SFT on a generator that the tiny model never solves by itself: rows of `sft_made.py`."""
+    from tests.recipes.sft_made import write_sft_preset
+
+    place = tmp_path_factory.mktemp("taught")
+    assert arcslim("sft", "--preset", write_sft_preset(place), "--run-dir", place / "run", "--no-packing") == 0
+    return Folder(place / "run")

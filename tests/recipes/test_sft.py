@@ -1,0 +1,193 @@
+"""The SFT recipe on the real stack: the tiny model in 4-bit, a generator's honest traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arcslim.config import Config
+from tests.recipes.made import Folder, Never, arcslim, assert_same_rows, tensors_differ
+from tests.recipes.sft_made import sft_config_of, write_sft_preset
+
+STEPS = 12  # 48 rows, 8 an update, 2 epochs
+
+
+def test_it_learns(taught: Folder) -> None:
+    """The loss on rows that it never saw falls, and it solves more of the tasks behind them."""
+    start, end = taught.values("eval", 0), taught.values("eval", STEPS)
+    assert end["eval/loss"] < 0.6 * start["eval/loss"]
+    assert end["eval/pass@1"] > start["eval/pass@1"] + 0.1
+    assert end["eval/thinking_tokens_mean"] > 0.8 * start["eval/thinking_tokens_mean"]
+    losses = [taught.values("train", step)["loss"] for step in range(1, STEPS + 1)]
+    assert sum(losses[-3:]) < 0.6 * sum(losses[:3])
+
+
+def test_the_run_folder_is_the_contract(taught: Folder) -> None:
+    row = taught.values("train", STEPS)
+    for name in ("loss", "optim/lr", "optim/grad_norm", "seconds/update", "memory/host_peak_bytes"):
+        assert name in row
+    assert {path.name for path in (taught.path / "final").iterdir()} >= {
+        "adapter_config.json", "adapter_model.safetensors", "chat_template.jinja", "tokenizer.json",
+    }  # fmt: skip
+    assert all(path.suffix != ".bin" for path in (taught.path / "final").iterdir())
+    assert taught.rows("tasks") and taught.events("end") == ["all steps are done"]
+    goes = json.loads((taught.path / "final" / "adapter_config.json").read_text())
+    assert goes["r"] == 16
+
+
+def test_the_best_checkpoint_is_the_one_with_the_best_pass_at_1(taught: Folder) -> None:
+    state = taught.state(STEPS)
+    passed = {step: taught.values("eval", step)["eval/pass@1"] for step in (4, 8, 12)}
+    assert passed[state["best_step"]] == max(passed.values()) == state["best"]
+    final, best = taught.adapter("final"), taught.adapter(f"checkpoint-{state['best_step']}")
+    assert not list(tensors_differ(final, {name: best[name].float() for name in best}))
+
+
+def test_it_goes_on_as_the_uninterrupted_run(taught: Folder, tmp_path: Path) -> None:
+    """From step 4, in the middle of an epoch: the same rows in the same order, the same weights."""
+    run = taught.copy_to(tmp_path / "run")
+    assert arcslim("sft", "--run-dir", run.path, "--resume", "checkpoint-4") == 0
+    assert_same_rows(run.learned(), taught.learned())
+    assert not list(tensors_differ(run.adapter("checkpoint-12"), taught.adapter("checkpoint-12")))
+
+
+def test_the_saved_template_opens_the_thinking(taught: Folder) -> None:
+    """Case 4: what a server renders from ``final/`` is, token for token, the prompt of the training."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(taught.path / "final")
+    row = taught.rows("tasks")[0]
+    question = row["prompt"].partition("<|im_start|>user\n")[2].partition("<|im_end|>")[0]
+    messages = [{"role": "user", "content": question}]
+    encoded = tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=True, return_dict=True)
+    assert tokenizer.decode(encoded["input_ids"]) == row["prompt"]
+    assert row["prompt"].endswith("<|im_start|>assistant\n<think>\n")
+    assert list(encoded["input_ids"]) == tokenizer(row["prompt"], add_special_tokens=False)["input_ids"]
+
+
+class Seen:
+    """A sink that keeps nothing but events and figures."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.values: dict[tuple[str, int], dict[str, Any]] = {}
+
+    def metrics(self, step: int, kind: str, values: Any) -> None:
+        self.values[kind, step] = dict(values)
+
+    def samples(self, rows: Any) -> None: ...
+    def task_rows(self, rows: Any) -> None: ...
+    def event(self, step: int, event: str, detail: str) -> None: ...
+    def progress(self, step: int, total: int, **facts: Any) -> None: ...
+    def mark_best(self, step: int) -> None: ...
+    def prune(self, keep: int, best: int | None = None) -> list[str]:
+        return []
+
+    def write_text(self, name: str, text: str) -> None: ...
+
+
+def trained(config: Config, path: Path) -> tuple[Seen, dict[str, Any]]:
+    """The recipe run on its own; its figures and the adapter of its last checkpoint."""
+    from arcslim.recipes.sft import run
+
+    seen = Seen(path)
+    run(config, seen, seen, Never(), cache_dir=path / "cache")  # type: ignore[arg-type]
+    last = max(path.glob("checkpoint-*"), key=lambda one: int(one.name.rpartition("-")[2]))
+    return seen, Folder(path).adapter(last.name)
+
+
+QUIET = ("data.holdout_select=0", "run.eval_steps=1000", "run.save_steps=1000")
+
+
+@pytest.mark.parametrize(("warmup", "at_start"), [("0", 1.0), ("0.03", 0.0), ("1", 0.0)])
+def test_the_rate_warms_up_and_falls_to_a_tenth(stack: Path, tmp_path: Path, warmup: str, at_start: float) -> None:
+    """60 steps, one row each: first, middle and last."""
+    sets = (*QUIET, f"sft.warmup_steps={warmup}", "sft.max_steps=60", "sft.batch_size=1",
+            "sft.per_device_train_batch_size=1", "sft.learning_rate=1e-4")  # fmt: skip
+    seen, _ = trained(sft_config_of(tmp_path, *sets), tmp_path / "run")
+    rates = [seen.values["train", step]["optim/lr"] for step in range(1, 61)]
+    assert rates[0] == pytest.approx(1e-4 * at_start)
+    assert max(rates) == pytest.approx(1e-4)
+    assert rates[30] == pytest.approx(0.55e-4, rel=0.08), "half-way down the cosine"
+    assert rates[-1] == pytest.approx(1e-5, rel=0.01)
+
+
+@pytest.fixture
+def no_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    import arcslim.recipes.sft as recipe
+
+    monkeypatch.setattr(recipe, "mixed_precision", lambda *, on_gpu: {"bf16": False})
+
+
+@pytest.mark.parametrize("four_bit", [False, True])
+def test_accumulation_is_the_same_update(stack: Path, tmp_path: Path, no_autocast: None, four_bit: bool) -> None:
+    """8 steps of 8 rows, at once and one by one: rows of different lengths, so that a mean of means would show."""
+    sets = (*QUIET, "sft.max_steps=8", f"model.load_in_4bit={str(four_bit).lower()}", "sft.learning_rate=1e-4")
+    whole, weights = trained(sft_config_of(tmp_path, *sets), tmp_path / "whole")
+    pieces, others = trained(sft_config_of(tmp_path, *sets, "sft.per_device_train_batch_size=1"), tmp_path / "pieces")
+    for step in range(1, 9):
+        loss, other = (seen.values["train", step]["loss"] for seen in (whole, pieces))
+        assert other == pytest.approx(loss, rel=1e-3 if four_bit else 1e-5)
+    if not four_bit:
+        moved = [name for name in weights if bool((weights[name] != 0).any())]
+        assert len(moved) == len(weights), "each B matrix has left 0"
+        for name in weights:
+            assert float((weights[name] - others[name]).norm() / weights[name].norm()) < 1e-5, name
+
+
+def test_case_21_no_packing_is_no_packing(stack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 21: neither packing nor padding-free; a batch of rows is a batch of rows, padded on the right."""
+    from trl import SFTTrainer
+
+    batches: list[dict[str, Any]] = []
+    real = SFTTrainer.compute_loss
+
+    def look(self: Any, model: Any, inputs: Any, *arguments: Any, **named: Any) -> Any:
+        batches.append({name: tensor.clone() for name, tensor in inputs.items()})
+        assert not self.args.packing and not self.args.padding_free and not self.padding_free
+        return real(self, model, inputs, *arguments, **named)
+
+    monkeypatch.setattr(SFTTrainer, "compute_loss", look)
+    trained(sft_config_of(tmp_path, *QUIET, "sft.max_steps=2", "sft.group_by_length=false"), tmp_path / "run")
+    assert len(batches) == 2
+    for batch in batches:
+        assert "position_ids" not in batch
+        rows, width = batch["input_ids"].shape
+        assert rows == 8 and batch["labels"].shape == batch["attention_mask"].shape == (rows, width)
+        lengths = batch["attention_mask"].sum(1)
+        assert len(set(lengths.tolist())) > 1 and int(lengths.max()) == width
+        for labels, length in zip(batch["labels"], lengths, strict=True):
+            assert bool((labels[int(length) :] == -100).all()) and int(labels[int(length) - 1]) != -100
+
+
+def test_grpo_goes_on_from_it(taught: Folder, tmp_path: Path) -> None:
+    """`arcslim grpo --model RUN/final`: from that adapter, and with beta > 0 the KL is to it and not to the base."""
+    from tests.recipes.made import WHOLE, write_preset
+
+    preset = write_preset(tmp_path, *WHOLE, "run.max_steps=1", "grpo.beta=0.1", "run.save_steps=1")
+    words = ("--preset", preset, "--model", taught.path / "final", "--run-dir", tmp_path / "run")
+    assert arcslim("grpo", *words) == 0
+    run = Folder(tmp_path / "run")
+    assert run.values("train", 1)["policy/kl"] == pytest.approx(0.0, abs=1e-6)
+    before, after = taught.adapter("final"), run.adapter("final")
+    assert before.keys() == after.keys()
+    assert all(float((after[name] - before[name]).abs().max()) < 0.01 for name in before), "a step away from it"
+
+
+def test_full_finetuning_saves_the_whole_model(stack: Path, tmp_path: Path) -> None:
+    sets = (
+        *QUIET,
+        "sft.max_steps=3",
+        "model.full_finetuning=true",
+        "model.load_in_4bit=false",
+        "sft.learning_rate=1e-4",
+    )
+    preset = write_sft_preset(tmp_path, *sets)
+    assert arcslim("sft", "--preset", preset, "--run-dir", tmp_path / "run") == 0
+    final = tmp_path / "run" / "final"
+    assert (final / "model.safetensors").is_file() and not (final / "adapter_config.json").exists()
+    losses = [Folder(tmp_path / "run").values("train", step)["loss"] for step in (1, 3)]
+    assert losses[1] < losses[0]
