@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from arcslim.config import PromptSection
+from arcslim.errors import ModelError
 from arcslim.prompts.nouns import Prompt
 from arcslim.prompts.text import GridFormat, grid_to_text
 from arcslim.tasks.grid import Grid
 from arcslim.tasks.task import Task
 
 PREFILL = "<think>\n"
+ASK_TO_THINK = {"enable_thinking": True, "thinking": True}  # the two names that templates have for it
 
 _FORMAT = {
     "compact": "one line for each row, its cells as digits without spaces",
@@ -58,14 +60,42 @@ class Renderer:
         if self._section.style == "base":
             text = base_conversation(messages)
         else:
-            text = with_prefill(
-                str(self._tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
-            )
+            text = generation_prompt(self._tokenizer, messages)
         return self._prompt(messages, text, prompt_id, task_id)
 
     def _prompt(self, messages: Sequence[dict[str, str]], text: str, prompt_id: str, task_id: str) -> Prompt:
         token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return Prompt(prompt_id, task_id, tuple(messages), text, PREFILL, tuple(token_ids))
+
+
+def generation_prompt(tokenizer: ChatTokenizer, messages: Sequence[dict[str, str]]) -> str:
+    """What the chat template makes of a conversation, up to the thinking that the model is to go on with.
+
+    Some templates (Qwen3.5's small models, DeepSeek-V3.1) close an empty block unless they are asked to think: then
+    they are asked.
+
+    Raises:
+        ModelError: the template closes the thinking all the same.
+    """
+    text = rendered(tokenizer, messages)
+    if closes_thinking(text):
+        text = rendered(tokenizer, messages, **ASK_TO_THINK)
+    if closes_thinking(text):
+        raise ModelError(
+            f"the chat template lets the model answer without thinking: its prompt ends in {text[-40:]!r}",
+            "train a model whose template leaves the thinking open, or use prompt.style=base",
+        )
+    return with_prefill(text)
+
+
+def rendered(tokenizer: ChatTokenizer, messages: Sequence[dict[str, str]], **options: bool) -> str:
+    """The chat template's own generation prompt, as it stands."""
+    return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True, **options))
+
+
+def closes_thinking(text: str) -> bool:
+    """Whether a rendered prompt leaves the model no room to think."""
+    return text.rstrip().endswith("</think>")
 
 
 def with_prefill(text: str) -> str:
