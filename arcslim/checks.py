@@ -12,31 +12,13 @@ from collections.abc import Mapping
 
 from arcslim.config import Config, ModelSection
 from arcslim.errors import Problem
-
-
-class _Findings:
-    def __init__(self, origins: Mapping[str, str]) -> None:
-        self.origins = origins
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
-
-    def _problem(self, keys: tuple[str, ...], what: str, hint: str) -> Problem:
-        # Where a knob has its default there is no place to point at; the message names it all the same.
-        places = dict.fromkeys(self.origins[key] for key in keys if self.origins[key] != "default")
-        return Problem(", ".join(places) or "defaults", what, hint)
-
-    def refuse(self, wrong: bool, keys: tuple[str, ...], what: str, hint: str) -> None:
-        if wrong:
-            self.problems.append(self._problem(keys, what, hint))
-
-    def warn(self, doubtful: bool, keys: tuple[str, ...], what: str, hint: str) -> None:
-        if doubtful:
-            self.warnings.append(self._problem(keys, what, hint))
+from arcslim.findings import Findings
+from arcslim.sft_checks import check_sft
 
 
 def check(config: Config, origins: Mapping[str, str]) -> tuple[list[Problem], list[Problem]]:
     """All refusals and all warnings of a configuration whose single values are valid."""
-    found = _Findings(origins)
+    found = Findings(origins)
     _check_geometry(config, found)
     _check_lengths(config, found)
     _check_model(config, found)
@@ -44,10 +26,11 @@ def check(config: Config, origins: Mapping[str, str]) -> tuple[list[Problem], li
     _check_rewards(config, found)
     _warn_sampling(config, found)
     _warn_optimisation(config, found)
+    check_sft(config, found)
     return found.problems, found.warnings
 
 
-def _check_geometry(config: Config, found: _Findings) -> None:
+def _check_geometry(config: Config, found: Findings) -> None:
     batch, accumulation = config.optim.per_device_train_batch_size, config.optim.gradient_accumulation_steps
     steps, generations, passes = (
         config.grpo.steps_per_generation,
@@ -94,7 +77,7 @@ def _check_geometry(config: Config, found: _Findings) -> None:
     )
 
 
-def _check_lengths(config: Config, found: _Findings) -> None:
+def _check_lengths(config: Config, found: Findings) -> None:
     prompt, completion = config.prompt.max_tokens, config.generation.max_completion_length
     context = config.model.max_seq_length
     found.refuse(
@@ -106,7 +89,7 @@ def _check_lengths(config: Config, found: _Findings) -> None:
     )
 
 
-def _check_model(config: Config, found: _Findings) -> None:
+def _check_model(config: Config, found: Findings) -> None:
     model, lora = config.model, config.lora
     found.refuse(
         lora.use_dora and model.fast_inference,
@@ -152,7 +135,7 @@ def _check_model(config: Config, found: _Findings) -> None:
     )
 
 
-def _check_data(config: Config, found: _Findings) -> None:
+def _check_data(config: Config, found: Findings) -> None:
     data = config.data
     found.refuse(
         data.min_side > data.max_side,
@@ -186,7 +169,7 @@ def _check_data(config: Config, found: _Findings) -> None:
     )
 
 
-def _check_rewards(config: Config, found: _Findings) -> None:
+def _check_rewards(config: Config, found: Findings) -> None:
     thinking = config.reward.min_thinking
     found.refuse(
         thinking.mode != "none" and thinking.min_tokens >= config.generation.max_completion_length,
@@ -210,7 +193,7 @@ def _check_rewards(config: Config, found: _Findings) -> None:
     )
 
 
-def _warn_sampling(config: Config, found: _Findings) -> None:
+def _warn_sampling(config: Config, found: Findings) -> None:
     sampling = config.generation
     cut = [
         name
@@ -242,7 +225,7 @@ def _warn_sampling(config: Config, found: _Findings) -> None:
     )
 
 
-def _warn_optimisation(config: Config, found: _Findings) -> None:
+def _warn_optimisation(config: Config, found: Findings) -> None:
     grpo, optim, run = config.grpo, config.optim, config.run
     found.warn(
         grpo.epsilon_high is not None and grpo.epsilon_high < grpo.epsilon,

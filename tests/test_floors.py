@@ -23,6 +23,7 @@ FLOORS = {
     "fields": 1,
     "tomllines": 1,
     "checks": 1,
+    "findings": 1,
     "presets": 1,
     "cards": 1,
     "tasks": 2,

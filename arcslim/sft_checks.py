@@ -1,0 +1,117 @@
+"""Checks over the knobs of SFT; called from ``checks.py``, and of the same form.
+
+They hold for every run, whichever its recipe, because one preset serves every recipe.
+"""
+
+from __future__ import annotations
+
+from arcslim.config import Config
+from arcslim.findings import Findings
+from arcslim.sft_config import SftSection
+
+# Swept by others for models of 7B: outside, an adapter hardly moves or forgets. `tiny` is ten times as quick.
+LORA_RATES = (4e-5, 4e-4)
+FULL_RATES = (1e-5, 8e-5)
+TINY_IS_QUICKER = 10
+_PACKING = {
+    "bfd": "keeps rows whole, but fewer and longer sequences make an update, and traces share it",
+    "wrapped": "cuts rows in two wherever a sequence is full, so that answers are trained without their thinking",
+}
+
+
+def check_sft(config: Config, found: Findings) -> None:
+    """Refuse and warn. Of ``config.sft`` what is not ``filled`` yet is not looked at."""
+    _check_lengths(config, found)
+    _check_update(config, found)
+    _warn_packing(config.sft, found)
+    _warn_rate(config, found)
+    _warn_what_has_no_effect(config, found)
+
+
+def _check_lengths(config: Config, found: Findings) -> None:
+    sft, context = config.sft, config.model.max_seq_length
+    limit = sft.max_length or context
+    found.refuse(
+        limit > context,
+        ("sft.max_length", "model.max_seq_length"),
+        f"sft.max_length {limit} is over the context, model.max_seq_length {context}",
+        f"raise model.max_seq_length to {limit} (memory is paid for what rows really use), or lower sft.max_length",
+    )
+    found.warn(
+        limit <= config.prompt.max_tokens,
+        ("sft.max_length", "prompt.max_tokens"),
+        f"a prompt may have prompt.max_tokens {config.prompt.max_tokens}, and a row of sft.max_length {limit} then has "
+        "no room for thinking and answer",
+        "raise sft.max_length, or lower prompt.max_tokens",
+    )
+    found.warn(
+        sft.over_length == "truncate",
+        ("sft.over_length",),
+        "sft.over_length = truncate cuts the end of long rows off, and the answer stands at the end: it teaches "
+        "thinking that never comes to one",
+        "drop leaves those rows out and counts them; a larger sft.max_length keeps them",
+    )
+
+
+def _check_update(config: Config, found: Findings) -> None:
+    sft = config.sft
+    micro = sft.per_device_train_batch_size
+    rows = sft.batch_size or micro
+    fitting = max(1, round(rows / micro)) * micro
+    found.refuse(
+        rows % micro != 0,
+        ("sft.batch_size", "sft.per_device_train_batch_size"),
+        f"an update of sft.batch_size {rows} rows does not divide into micro-batches of {micro} "
+        "(sft.per_device_train_batch_size)",
+        f"set sft.batch_size={fitting}, or sft.per_device_train_batch_size to a divisor of {rows}",
+    )
+    found.warn(
+        sft.max_steps is not None and sft.warmup_steps >= max(sft.max_steps, 1),
+        ("sft.warmup_steps", "sft.max_steps"),
+        f"the warm-up of {sft.warmup_steps:g} steps is not over when the run ends at {sft.max_steps}",
+        "sft.warmup_steps=0.03 is 3% of the run, however long it is",
+    )
+
+
+def _warn_packing(sft: SftSection, found: Findings) -> None:
+    found.warn(
+        sft.packing != "none",
+        ("sft.packing",),
+        f"sft.packing = {sft.packing} {_PACKING.get(sft.packing, '')}; packing made reasoning worse on every data set "
+        "that OlympicCoder's authors tried",
+        "none (--no-packing) gives each row a sequence of its own, and sft.group_by_length saves most of the padding",
+    )
+
+
+def _warn_rate(config: Config, found: Findings) -> None:
+    full, rate = config.model.full_finetuning, config.sft.learning_rate
+    if rate is None:
+        return
+    low, high = FULL_RATES if full else LORA_RATES
+    high *= TINY_IS_QUICKER if config.model.name == "tiny" else 1
+    what = "all weights" if full else "an adapter"
+    found.warn(
+        not low <= rate <= high,
+        ("sft.learning_rate", "model.full_finetuning"),
+        f"sft.learning_rate {rate:g} is {'low' if rate < low else 'high'} for SFT of {what}: {low:g} to {high:g} is "
+        "what others found to work",
+        "4e-5 is the published rate for all weights; 2e-4 is usual for an adapter",
+    )
+
+
+def _warn_what_has_no_effect(config: Config, found: Findings) -> None:
+    sft, plain = config.sft, SftSection()
+    changed = [name for name in ("lora_r", "lora_alpha") if getattr(sft, name) != getattr(plain, name)]
+    found.warn(
+        config.model.full_finetuning and bool(changed),
+        tuple(f"sft.{name}" for name in changed),
+        f"{', '.join(f'sft.{name}' for name in changed)} has no effect with model.full_finetuning: there is no adapter",
+        "leave it out, or set model.full_finetuning=false",
+    )
+    found.warn(
+        sft.neftune_noise_alpha is not None,
+        ("sft.neftune_noise_alpha",),
+        "noise on the embeddings (NEFTune) helped short chat answers; nobody showed it for reasoning, and the "
+        "loss that is logged contains it",
+        "sft.neftune_noise_alpha=none",
+    )

@@ -1,0 +1,113 @@
+"""What is refused of SFT's knobs before anything loads, and what is warned of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from arcslim.errors import ConfigError
+from arcslim.presets import load_config, to_toml
+
+FULL = ("model.full_finetuning=true", "model.load_in_4bit=false")
+BIG = "model.name=Qwen/Qwen2.5-7B-Instruct"
+
+
+def problems(*sets: str) -> list[str]:
+    try:
+        load_config(None, sets)
+    except ConfigError as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def warnings(*sets: str) -> list[str]:
+    return [str(warning) for warning in load_config(None, sets).warnings]
+
+
+def test_the_defaults_are_without_a_doubt() -> None:
+    assert warnings() == warnings(*FULL) == warnings(BIG) == warnings(BIG, *FULL) == []
+
+
+def test_a_row_longer_than_the_context_is_refused_with_both_knobs() -> None:
+    (said,) = problems("sft.max_length=12289", "model.max_seq_length=12288")
+    assert said.startswith("--set sft.max_length, --set model.max_seq_length: sft.max_length 12289 is over")
+    assert "raise model.max_seq_length to 12289" in said
+    assert not problems("sft.max_length=12288", "model.max_seq_length=12288")
+
+
+def test_an_update_that_micro_batches_do_not_divide_is_refused_with_what_would_work() -> None:
+    (said,) = problems("sft.batch_size=30", "sft.per_device_train_batch_size=8")
+    assert "sft.batch_size 30 rows does not divide into micro-batches of 8" in said
+    assert "set sft.batch_size=32, or sft.per_device_train_batch_size to a divisor of 30" in said
+    assert not problems("sft.batch_size=32", "sft.per_device_train_batch_size=8")
+
+
+@pytest.mark.parametrize(("micro", "refused"), [(32, False), (64, True), (24, True)])
+def test_the_default_update_is_checked_too(micro: int, refused: bool) -> None:
+    """32 rows with an adapter, where nobody says how many."""
+    found = problems(f"sft.per_device_train_batch_size={micro}")
+    assert bool(found) is refused
+    assert all("set sft.batch_size=" in said for said in found)
+
+
+def test_what_is_offered_instead_is_accepted() -> None:
+    (said,) = problems("sft.batch_size=2", "sft.per_device_train_batch_size=16")
+    assert "set sft.batch_size=16," in said
+    assert not problems("sft.batch_size=16", "sft.per_device_train_batch_size=16")
+
+
+@pytest.mark.parametrize(
+    ("sets", "where", "said", "mend"),
+    [
+        (["sft.packing=bfd"], "sft.packing", "packing made reasoning worse on every data set", "--no-packing"),
+        (["sft.packing=wrapped"], "sft.packing", "answers are trained without their thinking", "--no-packing"),
+        (["sft.over_length=truncate"], "sft.over_length", "the answer stands at the end", "drop"),
+        (["sft.neftune_noise_alpha=5.0"], "sft.neftune_noise_alpha", "nobody showed it for reasoning", "=none"),
+        (["sft.max_length=4096", "prompt.max_tokens=4096"], "sft.max_length", "no room for thinking", "raise"),
+        (["sft.max_steps=10", "sft.warmup_steps=10"], "sft.warmup_steps", "not over when the run ends", "0.03"),
+        ([*FULL, "sft.lora_r=8"], "sft.lora_r", "sft.lora_r has no effect", "full_finetuning=false"),
+        ([BIG, "sft.learning_rate=3e-5"], "sft.learning_rate", "3e-05 is low for SFT of an adapter", "2e-4"),
+        ([BIG, "sft.learning_rate=5e-4"], "sft.learning_rate", "0.0005 is high for SFT of an adapter", "2e-4"),
+        ([BIG, *FULL, "sft.learning_rate=9e-6"], "sft.learning_rate", "9e-06 is low for SFT of all weights", "4e-5"),
+        ([BIG, *FULL, "sft.learning_rate=2e-4"], "sft.learning_rate", "0.0002 is high for SFT of all weights", "4e-5"),
+    ],
+)
+def test_what_is_doubtful_warns_with_the_mend(sets: list[str], where: str, said: str, mend: str) -> None:
+    (warning,) = load_config(None, sets).warnings
+    assert f"--set {where}" in warning.where
+    assert said in warning.what
+    assert mend in str(warning.hint)
+
+
+@pytest.mark.parametrize("rate", ["4e-5", "1e-4", "2e-4", "4e-4"])
+def test_rates_that_are_swept_for_an_adapter_are_without_a_doubt(rate: str) -> None:
+    assert not warnings(BIG, f"sft.learning_rate={rate}")
+
+
+@pytest.mark.parametrize("rate", ["1e-5", "2e-5", "4e-5", "8e-5"])
+def test_rates_that_are_swept_for_all_weights_are_without_a_doubt(rate: str) -> None:
+    assert not warnings(BIG, *FULL, f"sft.learning_rate={rate}")
+
+
+def test_the_tiny_model_may_learn_ten_times_as_fast() -> None:
+    assert not warnings("sft.learning_rate=4e-3")
+    assert warnings("sft.learning_rate=5e-3")
+    assert warnings(BIG, "sft.learning_rate=4e-3")
+
+
+def test_a_warm_up_that_is_a_share_is_never_too_long() -> None:
+    assert not warnings("sft.max_steps=1", "sft.warmup_steps=0.5")
+
+
+def test_an_early_stop_without_held_out_rows_is_refused() -> None:
+    (said,) = problems("data.holdout_select=0", "run.early_stop=2")
+    assert "run.early_stop needs held-out" in said
+
+
+def test_a_resolved_file_of_full_finetuning_raises_no_new_doubt(tmp_path: Path) -> None:
+    """In it every knob is set, the adapter's too: that is no doubt of the user's."""
+    resolved = load_config(None, FULL)
+    saved = tmp_path / "resolved.toml"
+    saved.write_text(to_toml(resolved.config, resolved.origins))
+    assert load_config(str(saved)).warnings == ()
