@@ -76,6 +76,9 @@ class DataSection(Section):
         30, description="generated instances with a longer side are passed over"
     )
     allow_identity: bool = Field(False, description="keep generated instances whose output equals the input")
+    drop_trivial: bool = Field(
+        False, description="leave out tasks that need no thinking: the input copied or tiled, always the same output"
+    )
     attempts: Positive = Field(
         200, description="how often a generator may be asked again for one task before it is given up"
     )
