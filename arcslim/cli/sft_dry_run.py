@@ -45,7 +45,7 @@ def dry_run(resolved: Resolved) -> None:
         console,
         "Updates",
         [
-            f"{sft.max_steps or updates(len(run), config)} updates of {sft.batch_size} rows "
+            f"updates: {sft.max_steps or updates(len(run), config)}, of {sft.batch_size} rows each "
             f"(batch {sft.per_device_train_batch_size} x {sft.gradient_accumulation_steps} accumulation){packed}",
             f"{len(run)} rows go through, {trained / 1e6:.2f} million trained tokens",
             f"learning rate {sft.learning_rate:g} ({'all weights' if config.model.full_finetuning else 'adapter'}), "

@@ -140,10 +140,14 @@ def updates(rows: int, config: Config) -> int:
 def geometry_lines(config: Config, data: SftData, trainer: Any, max_steps: int) -> list[str]:
     sft = config.sft
     what = "rows" if sft.packing == "none" else f"sequences of up to {limit_of(config)} tokens (packing {sft.packing})"
+    epochs = (
+        f"{max_steps * (sft.batch_size or 1) / len(data.train):.3g}" if sft.max_steps else f"{sft.num_train_epochs:g}"
+    )
     accumulation = trainer.args.gradient_accumulation_steps
     lines = [
         f"update: {sft.batch_size} {what} (batch {trainer.args.per_device_train_batch_size} x {accumulation} "
-        f"accumulation); {max_steps} updates of {len(data.train)} rows x {sft.num_train_epochs:g} epochs",
+        f"accumulation)",
+        f"{max_steps} updates in all: {len(data.train)} rows, {epochs} epochs",
     ]
     if len(data.train) < (sft.batch_size or 1):
         lines.append(f"an update takes more rows ({sft.batch_size}) than there are ({len(data.train)})")

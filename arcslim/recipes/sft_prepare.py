@@ -24,6 +24,8 @@ from arcslim.tasks.thinking import explain
 
 HONEST = "honest thinking"
 MOST_HELD = 0.1  # of the questions of row sources
+# Reasons that need no example: they are what the sifting is for.
+EXPECTED = ("not_right", "cut_off", "no_thinking", "enough_of_this_task", "duplicate", "no_honest_thinking")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class _Source:
     read: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def drop(self, reason: str, words: str) -> None:
         self.dropped[reason] += 1
@@ -119,9 +122,11 @@ def _encoded(
         counts[source.name] = source.as_dict(len(kept))
         train += kept
         all_rows += rows
+        notes += [f"{source.name}: {note}" for note in source.notes]
         notes += [
             f"{source.name}: {source.dropped[reason]} x {reason}, as {words}"
             for reason, words in source.examples.items()
+            if reason not in EXPECTED
         ]
     _, truncation = within_limit(all_rows, config.sft, limit, Counter())
     if not train:
@@ -149,7 +154,6 @@ def _honest(asked: Sequence[Asked], config: Config) -> _Source:
         completion = answer_text(thinking, answer, config.prompt.grid)
         key = canonical_key(one.task)
         source.texts.append(Text(one.prompt.prompt_id, one.task.source, one.prompt, completion, key, one.task))
-    source.examples.clear()  # a task without a known rule is nothing to be mended
     return source
 
 
@@ -163,7 +167,6 @@ def _read(spec: Spec, config: Config, renderer: Renderer) -> _Source:
         else:
             seen.add((text.key, text.completion))
             source.texts.append(text)
-    source.examples.pop("duplicate", None)
     return source
 
 
@@ -188,7 +191,7 @@ def _rows(spec: Spec, config: Config, renderer: Renderer, source: _Source) -> It
         completion = completion_text(conversation.thinking, conversation.answer)
         yield Text(row.place, spec.name, prompt, completion, hashlib.sha256(prompt.text.encode()).digest())
     if untrained:
-        source.examples["earlier_turns"] = (
+        source.notes.append(
             f"{untrained} earlier answers of conversations are shown without their thinking and not trained on"
         )
 
