@@ -14,8 +14,16 @@ from arcslim.config import Config
 from arcslim.errors import ConfigError, InputError
 from arcslim.presets import find_preset, list_presets, load_config, load_preset_text, presets_folder, to_toml
 
-NAMES = {"cpu", "4090", "h100", "h100-14b", "4090-14b", "4090-base", "4090-r1", "canary"}
+NAMES = {"cpu", "4090", "h100", "h100-14b", "4090-14b", "4090-base", "4090-r1", "canary", "olympiccoder-7b"}
 PRESETS = sorted(presets_folder().glob("*.toml"))
+
+
+RATES = ("learning_rate", "batch_size", "num_train_epochs")
+
+
+def recipe(path: Path) -> str:
+    """The recipe that a preset is for in the first place, as its first line says."""
+    return "sft" if path.read_text().startswith(f"# {path.stem}: SFT") else "grpo"
 
 
 def refused(*arguments: Any) -> list[str]:
@@ -34,17 +42,55 @@ class TestShipped:
     def test_its_header_has_the_command_the_purpose_and_the_memory(self, path: Path) -> None:
         preset = find_preset(path.stem)
         assert preset.header[0].startswith(f"{path.stem}: ")
-        assert preset.entry("Run") == f"arcslim grpo --preset {path.stem}"
+        assert preset.entry("Run") == f"arcslim {recipe(path)} --preset {path.stem}"
         assert preset.entry("Made for")
         assert re.match(r"about [\d.]+ Gi?B ", preset.entry("Memory"))
         assert re.search(r"measured", preset.entry("Memory")), "say where the figure comes from"
 
     def test_it_is_complete_in_what_costs_memory_and_says_what_each_costs(self, path: Path) -> None:
-        text = path.read_text()
-        for knob in ("per_device_train_batch_size", "rollout_batch", "eval_batch"):
-            assert re.search(rf"^{knob} = \d+  # memory", text, re.MULTILINE), knob
-        for knob in ("load_in_4bit", "max_seq_length", "max_tokens", "r"):
-            assert re.search(rf"^{knob} = ", text, re.MULTILINE), knob
+        sections = {section.partition("]")[0]: section for section in path.read_text().split("\n[")}
+        costly = {"sft": ("per_device_train_batch_size", "max_length")}
+        said = {"model": ("load_in_4bit", "max_seq_length"), "prompt": ("max_tokens",), "sft": RATES}
+        if recipe(path) == "grpo":
+            costly |= {"optim": ("per_device_train_batch_size",), "generation": ("rollout_batch",)}
+            costly |= {"run": ("eval_batch",)}
+            said |= {"lora": ("r",)}
+        for section, knobs in costly.items():
+            for knob in knobs:
+                assert re.search(rf"^{knob} = \d+  # memory", sections[section], re.MULTILINE), knob
+        for section, knobs in said.items():
+            for knob in knobs:
+                assert re.search(rf"^{knob} = ", sections[section], re.MULTILINE), knob
+
+    def test_its_header_says_how_to_teach_with_it(self, path: Path) -> None:
+        """One preset serves every recipe: its rows fit the context, and without a card it writes them itself."""
+        config = load_config(path.stem).config
+        assert config.sft.max_length is not None
+        assert config.prompt.max_tokens < config.sft.max_length <= config.model.max_seq_length
+        if recipe(path) == "sft":
+            return
+        said = find_preset(path.stem).entry("SFT")
+        assert said.startswith(f"arcslim sft --preset {path.stem} ")
+        assert ("--data" in said) == (config.model.name != "tiny")
+        assert bool(re.search(r"[Aa]bout \d+ GiB on the card, estimated", said)) == (config.model.name != "tiny")
+
+    def test_the_memory_that_its_header_promises_sft_adds_up(self, path: Path) -> None:
+        """The sum is that of its items, and the update's is of the rows that the preset asks for (docs/memory.md)."""
+        preset, config = find_preset(path.stem), load_config(path.stem).config
+        if config.model.name == "tiny":
+            return
+        words = preset.entry("Memory" if recipe(path) == "sft" else "SFT")
+        told = re.search(r"[Aa]bout (\d+) GiB on the card", words)
+        update = re.search(r"update of (\d) x ([\d,]+) tokens ([\d.]+)", words)
+        assert told is not None and update is not None
+        items = re.findall(r"(?:weights|gradients|Adam|adapter \(r 64\)|tokens|CUDA) ([\d.]*\d)", words)
+        assert len(items) == (5 if recipe(path) == "sft" else 4), items
+        assert abs(sum(map(float, items)) - int(told[1])) <= 0.5
+        rows, limit = int(update[1]), int(update[2].replace(",", ""))
+        assert (rows, limit) == (config.sft.per_device_train_batch_size, config.sft.max_length)
+        mib_a_token = 0.37 if "14B" in config.model.name else 0.35
+        assert float(update[3]) == pytest.approx(rows * limit * mib_a_token / 1024, abs=0.06)
+        assert config.model.full_finetuning or config.sft.lora_r == 64
 
     def test_its_resolved_form_is_a_preset_that_resolves_to_the_same(self, path: Path, tmp_path: Path) -> None:
         resolved = load_config(path.stem)
@@ -62,6 +108,30 @@ def test_the_4090_takes_the_lengths_that_were_agreed() -> None:
     assert (config.prompt.max_tokens, config.generation.max_completion_length) == (4096, 2048)
     assert (config.model.name, config.model.load_in_4bit) == ("Qwen/Qwen2.5-7B-Instruct", True)
     assert config.optim.optim == "paged_adamw_8bit"
+
+
+def test_olympiccoder_is_as_it_was_published() -> None:
+    config = load_config("olympiccoder-7b").config
+    sft = config.sft
+    assert (config.model.name, config.model.full_finetuning) == ("Qwen/Qwen2.5-Coder-7B-Instruct", True)
+    assert (sft.learning_rate, sft.batch_size, sft.num_train_epochs, sft.max_length) == (4e-5, 128, 10.0, 32768)
+    assert (sft.lr_scheduler_type, sft.lr_min_ratio, sft.packing) == ("cosine_with_min_lr", 0.1, "none")
+    assert (sft.prefill_template, sft.over_length, config.optim.optim) == (True, "drop", "paged_adamw_8bit")
+    assert sft.gradient_accumulation_steps == 128
+
+
+def test_the_smaller_forms_of_olympiccoder_resolve_without_a_doubt() -> None:
+    """The settings that its header offers to those with less memory, one after the other."""
+    header = "\n".join(find_preset("olympiccoder-7b").header)
+    sets = re.findall(r"--set (\S+=[\w.-]*\w)", header)
+    assert [text.partition("=")[0] for text in sets] == [
+        "model.full_finetuning", "sft.batch_size", "sft.num_train_epochs", "sft.learning_rate",
+        "model.load_in_4bit", "sft.max_length",
+    ]  # fmt: skip
+    for number in (4, 5, 6):
+        resolved = load_config("olympiccoder-7b", sets[:number])
+        assert resolved.warnings == ()
+        assert not resolved.config.model.full_finetuning
 
 
 def test_default_then_preset_then_set_then_flag() -> None:

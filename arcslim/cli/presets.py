@@ -25,7 +25,8 @@ def list_() -> None:
         model = load_config(preset.name).config.model.name
         table.add_row(preset.name, preset.summary, model, " ".join(preset.entry("Memory").split()[:3]))
     Console().print(table)
-    typer.echo("\nRun one with `arcslim grpo --preset NAME`; change a value with `--set section.key=value`.")
+    typer.echo("\nRun one with `arcslim grpo --preset NAME` or `arcslim sft --preset NAME`;")
+    typer.echo("change a value with `--set section.key=value`.")
 
 
 @app.command()
