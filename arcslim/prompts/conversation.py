@@ -28,6 +28,8 @@ _USUAL: Mapping[str, tuple[str, ...]] = {
 _FORMS = (("messages",), ("prompt", "completion"), ("question", "answer"))
 _ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
 _TAG = re.compile(r"</?think>")
+_LONE = re.compile("[\ud800-\udfff]")  # half of a pair of surrogates, as JSON can write it
+_FLAGS = ("on", "off", "true", "false", "yes", "no")  # a column `reasoning` may say whether there is any
 
 
 class RowError(Exception):
@@ -65,7 +67,8 @@ def find_columns(present: Sequence[str], asked: ColumnsSection) -> Columns:
     """Settle a source's columns by the names that it has.
 
     Raises:
-        InputError: a column that ``asked`` names is not there, or no form is complete; lists those present.
+        InputError: a column that ``asked`` names is not there or goes with nothing, or no form is complete; lists
+            those present.
     """
     found: dict[str, str] = {}
     for part, usual in _USUAL.items():
@@ -78,12 +81,15 @@ def find_columns(present: Sequence[str], asked: ColumnsSection) -> Columns:
         name = named or next((name for name in usual if name in present), None)
         if name is not None:
             found[part] = name
-    named_parts = {part for part in _USUAL if getattr(asked, part) is not None}
+    named_parts = {part for part in _USUAL if getattr(asked, part) is not None and part != "reasoning"}
     forms = [form for form in _FORMS if all(part in found for part in form)]
-    chosen = next((form for form in forms if named_parts & set(form)), forms[0] if forms else None)
+    chosen = next((form for form in forms if named_parts <= set(form)), None)
     if chosen is None:
+        what = "the rows have none of the forms"
+        if named_parts:
+            what = f"{' and '.join(f'data.columns.{part}' for part in sorted(named_parts))} completes none of the forms"
         raise InputError(
-            "the rows have none of the forms `messages`, `prompt` + `completion`, `question` + `answer`; "
+            f"{what} `messages`, `prompt` + `completion`, `question` + `answer`; "
             f"present: {', '.join(sorted(present)) or 'no columns'}",
             "say which column is what, as --set data.columns.question=problem --set data.columns.answer=solution",
         )
@@ -96,12 +102,12 @@ def read_conversation(row: Mapping[str, Any], columns: Columns) -> Conversation:
     Raises:
         RowError: nothing to learn from: no reasoning, an unfinished thought, no answer, no question, or another shape.
     """
-    beside = _text(row.get(columns.reasoning), "reasoning") if columns.reasoning is not None else ""
+    beside = _reasoning(row.get(columns.reasoning)) if columns.reasoning is not None else ""
     if columns.messages is not None:
         turns = _turns(row.get(columns.messages))
     elif columns.prompt is not None and columns.completion is not None:
         prompt, completion = row.get(columns.prompt), row.get(columns.completion)
-        turns = [*_as_turns(prompt, "user"), *_as_turns(completion, "assistant")]
+        turns = _opened_by_prompt(_as_turns(prompt, "user"), _as_turns(completion, "assistant"))
     else:
         assert columns.question is not None and columns.answer is not None
         turns = [
@@ -120,9 +126,9 @@ def _conversation(turns: list[dict[str, str]], beside: str) -> Conversation:
     if not before or before[-1]["role"] != "user":
         raise RowError("no_question", "the last answer does not follow a question")
     thinking, answer = split_thinking(last["content"])
-    thoughts = [part for part in dict.fromkeys((beside, last.get("reasoning", ""), thinking)) if part]
-    thinking = "\n\n".join(_TAG.sub("", part).strip() for part in thoughts)
-    if not thinking.strip():
+    thoughts = dict.fromkeys(_without_tags(part) for part in (beside, last.get("reasoning", ""), thinking))
+    thinking = "\n\n".join(part for part in thoughts if part)
+    if not thinking:
         raise RowError("no_reasoning", "no reasoning, neither between the tags nor in a field of its own")
     if not answer:
         raise RowError("no_answer", "nothing follows the thinking")
@@ -148,7 +154,14 @@ def split_thinking(content: str) -> tuple[str, str]:
         raise RowError("cut_off", "the thinking is opened and never closed")
     if not closer:
         return "", content.strip()
-    return _TAG.sub("", before).strip(), after.strip()
+    return _without_tags(before), after.strip()
+
+
+def _without_tags(text: str) -> str:
+    text = _TAG.sub("", text)
+    if _TAG.search(text):
+        raise RowError("malformed", "a thinking tag stands inside of another")
+    return text.strip()
 
 
 def _shown(turn: dict[str, str]) -> str:
@@ -157,6 +170,16 @@ def _shown(turn: dict[str, str]) -> str:
         return split_thinking(turn["content"])[1]
     except RowError:
         return turn["content"].rpartition(CLOSER)[2].partition(OPENER)[0].strip()
+
+
+def _opened_by_prompt(prompt: list[dict[str, str]], completion: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The turns of both; an opener that the prompt ends in goes to the completion that it belongs to."""
+    if prompt and completion and prompt[-1]["content"].endswith(OPENER):
+        *before, last = prompt
+        rest = last | {"content": last["content"].removesuffix(OPENER).rstrip()}
+        prompt = [*before, rest] if rest["content"] else before
+        completion = [completion[0] | {"content": OPENER + completion[0]["content"]}, *completion[1:]]
+    return [*prompt, *completion]
 
 
 def _as_turns(value: Any, role: str) -> list[dict[str, str]]:
@@ -178,17 +201,27 @@ def _turns(value: Any) -> list[dict[str, str]]:
         one = {"role": _ROLES.get(role, role), "content": _text(content, role)}
         if one["role"] not in ("system", "user", "assistant"):
             raise RowError("malformed", f"a turn of the role {role!r}")
-        reasoning = next((_text(turn[name], name) for name in REASONING if turn.get(name)), "")
+        reasoning = next((_reasoning(turn[name]) for name in REASONING if turn.get(name)), "")
         turns.append(one | {"reasoning": reasoning} if reasoning else one)
     return turns
 
 
+def _reasoning(value: Any) -> str:
+    """The text of a field for reasoning; "" where it only says whether there is any."""
+    if isinstance(value, bool):
+        return ""
+    text = _text(value, "reasoning")
+    return "" if text.lower() in _FLAGS else text
+
+
 def _text(value: Any, what: str) -> str:
     """A text, or text parts of a multi-part message joined; "" for a field that is not there."""
+    if isinstance(value, list) and all(isinstance(part, Mapping) and part.get("type") == "text" for part in value):
+        value = "".join(str(part.get("text", "")) for part in value)
     if value is None:
         return ""
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, list) and all(isinstance(part, Mapping) and part.get("type") == "text" for part in value):
-        return "".join(str(part.get("text", "")) for part in value).strip()
-    raise RowError("malformed", f"{what} is {type(value).__name__}, not text")
+    if not isinstance(value, str):
+        raise RowError("malformed", f"{what} is {type(value).__name__}, not text")
+    if not value.isascii() and _LONE.search(value):
+        raise RowError("encoding", f"{what} holds half a character, which no tokenizer takes")
+    return value.strip()
