@@ -64,7 +64,7 @@ def load_file(path: Path, source: str) -> Loaded:
     """
     content = read_json(path)
     if not isinstance(content, dict):
-        raise TaskError("not_a_task", f"{path}: a task file holds an object, not {_kind(content)}", _FORMS)
+        raise TaskError("not_a_task", f"{path}: a task file holds an object, not {kind_of(content)}", _FORMS)
     if not content:
         raise TaskError("empty", f"{path}: an object without anything in it", _FORMS)
     if "train" in content or "test" in content:
@@ -101,13 +101,13 @@ def parse_task(content: object, task_id: str, source: str, solutions: object = N
         TaskError: with the reason and the place inside the task.
     """
     if not isinstance(content, dict):
-        raise TaskError("not_a_task", f"a task is an object, not {_kind(content)}")
+        raise TaskError("not_a_task", f"a task is an object, not {kind_of(content)}")
     for part in ("train", "test"):
         if part not in content:
             keys = ", ".join(repr(str(key)[:30]) for key in list(content)[:6])
             raise TaskError("missing_key", f"no {part!r} (keys: {keys})")
         if not isinstance(content[part], list):
-            raise TaskError("not_a_task", f"{part!r} is a list of pairs, not {_kind(content[part])}")
+            raise TaskError("not_a_task", f"{part!r} is a list of pairs, not {kind_of(content[part])}")
         if not content[part]:
             raise TaskError("no_pairs", f"{part!r} holds no pair")
     total = len(content["train"]) + len(content["test"])
@@ -126,7 +126,7 @@ _PAIR_KEYS = {"input", "output"}
 
 def _pair(item: object, where: str, answered: bool) -> Pair:
     if not isinstance(item, dict):
-        raise TaskError("not_a_task", f"{where} is an object, not {_kind(item)}")
+        raise TaskError("not_a_task", f"{where} is an object, not {kind_of(item)}")
     # A misnamed "output" would pass for a hidden truth, and be noticed only as a reward that is always 0.
     unknown = sorted(str(key)[:30] for key in item.keys() - _PAIR_KEYS)
     if unknown:
@@ -150,7 +150,7 @@ def _grid(rows: Any, where: str) -> Grid:
 
 def _answered(test: tuple[Pair, ...], solutions: object) -> tuple[Pair, ...]:
     if not isinstance(solutions, list) or len(solutions) != len(test):
-        count = f"{len(solutions)} outputs" if isinstance(solutions, list) else _kind(solutions)
+        count = f"{len(solutions)} outputs" if isinstance(solutions, list) else kind_of(solutions)
         raise TaskError("solutions_differ", f"the solutions file gives {count} for {len(test)} test inputs")
     pairs = []
     for number, (pair, rows) in enumerate(zip(test, solutions, strict=True), 1):
@@ -187,7 +187,7 @@ def _solutions_beside(path: Path) -> dict[str, Any]:
         return {}
     content = read_json(beside)
     if not isinstance(content, dict):
-        raise TaskError("not_solutions", f"{beside}: a solutions file holds an object, not {_kind(content)}")
+        raise TaskError("not_solutions", f"{beside}: a solutions file holds an object, not {kind_of(content)}")
     return content
 
 
@@ -234,5 +234,6 @@ _KINDS = {
 }
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """What a parsed JSON value is, in words."""
     return _KINDS[type(value)]

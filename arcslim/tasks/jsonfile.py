@@ -26,16 +26,27 @@ def read_json(path: Path) -> Any:
         raise TaskError("encoding", f"{path}: byte {error.start + 1} is not UTF-8", "save it as UTF-8") from error
     if not text.strip():
         raise TaskError("empty", f"{path}: an empty file")
+    return parse_json(text, path)
+
+
+def parse_json(text: str, path: Path | None = None) -> Any:
+    """A JSON text, read as strictly: of one line where no ``path`` is given to name in messages.
+
+    Raises:
+        TaskError: with ``reason`` one of ``not_json``, ``too_deep``, ``repeated_key``, ``not_finite``.
+    """
+    before = "" if path is None else f"{path}: "
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise TaskError("not_json", f"{path}:{error.lineno}:{error.colno}: no JSON here: {error.msg}") from error
+        place = f"column {error.colno}" if path is None else f"{path}:{error.lineno}:{error.colno}"
+        raise TaskError("not_json", f"{place}: no JSON here: {error.msg}") from error
     except RecursionError as error:
-        raise TaskError("too_deep", f"{path}: lists within lists without end", "a grid is a list of rows") from error
+        raise TaskError("too_deep", f"{before}lists within lists without end", "a grid is a list of rows") from error
     except TaskError as error:
-        raise TaskError(error.reason, f"{path}: {error.message}") from error
+        raise TaskError(error.reason, f"{before}{error.message}") from error
     except ValueError as error:  # an integer with more digits than Python converts
-        raise TaskError("not_json", f"{path}: a number with thousands of digits") from error
+        raise TaskError("not_json", f"{before}a number with thousands of digits") from error
 
 
 def _read_bytes(path: Path) -> bytes:

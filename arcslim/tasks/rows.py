@@ -5,7 +5,6 @@ A line that cannot be read is data: it is counted with its place and reason, and
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from arcslim.errors import InputError, TaskError
+from arcslim.tasks.lines import Line, read_lines
+from arcslim.tasks.lines import Unreadable as Unreadable
 from arcslim.tasks.spec import HUB, ROWS, SAMPLES, Spec
 
 ROW_KINDS = (ROWS, HUB, SAMPLES)
@@ -25,13 +26,6 @@ class Row:
 
     place: str
     values: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    place: str
-    reason: str
-    words: str
 
 
 def read_rows(spec: Spec) -> Iterator[Row | Unreadable]:
@@ -53,32 +47,18 @@ def read_rows(spec: Spec) -> Iterator[Row | Unreadable]:
 
 
 def _json_lines(path: Path) -> Iterator[Row | Unreadable]:
-    with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as file:
-        number = 0
-        try:
-            while line := file.readline(LONGEST_LINE + 1):
-                number += 1
-                place = f"{path.name}:{number}"
-                if len(line) > LONGEST_LINE:
-                    while line and not line.endswith(b"\n"):  # to the end of that line, without holding it
-                        line = file.readline(LONGEST_LINE)
-                    yield Unreadable(place, "too_long_line", f"over {LONGEST_LINE >> 20} MiB in one line")
-                elif line.strip():
-                    yield _parse(line, place)
-        except (OSError, EOFError) as error:  # gzip's own errors are among them: a file that is cut off
-            yield Unreadable(f"{path.name}:{number + 1}", "unreadable", f"reading stopped: {error}")
+    for line in read_lines(path, LONGEST_LINE):
+        yield line if isinstance(line, Unreadable) else _parse(line)
 
 
-def _parse(line: bytes, place: str) -> Row | Unreadable:
+def _parse(line: Line) -> Row | Unreadable:
     try:
-        values = json.loads(line.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        return Unreadable(place, "not_utf8", f"not UTF-8: {error.reason}")
-    except (json.JSONDecodeError, RecursionError) as error:
-        return Unreadable(place, "not_json", f"not JSON: {str(error) or 'nested too deep'}")
+        values = json.loads(line.text)
+    except (ValueError, RecursionError) as error:  # a number with thousands of digits is a ValueError too
+        return Unreadable(line.place, "not_json", f"not JSON: {str(error) or 'nested too deep'}")
     if not isinstance(values, dict):
-        return Unreadable(place, "not_an_object", f"a row is an object, not {type(values).__name__}")
-    return Row(place, values)
+        return Unreadable(line.place, "not_an_object", f"a row is an object, not {type(values).__name__}")
+    return Row(line.place, values)
 
 
 def _parquet(path: Path) -> Iterator[Row | Unreadable]:

@@ -1,7 +1,8 @@
 """Source specs: the short texts that say where tasks come from.
 
-``rearc``, ``rearc:ID,ID``, ``arc1``, ``arc1:train``, ``arc1:eval``, or the path of an ARC JSON file, of a folder of
-them, or of a Kaggle challenges file. Each may end in ``=WEIGHT``. A spec is only read here; ``sources.py`` opens it.
+``rearc``, ``rearc:ID,ID``, ``arc1``, ``arc1:train``, ``arc1:eval``, ``arc2:PATH``, ``barc``, ``barc:FILE``, or the path
+of an ARC JSON file, of a folder of them, or of a Kaggle challenges file; and for SFT some that hold rows. Each may end
+in ``=WEIGHT``. A spec is only read here; ``sources.py`` opens it.
 
 A new kind of source is one entry in ``KINDS`` here and one in ``sources.OPENERS``.
 """
@@ -85,7 +86,7 @@ def _split_weight(text: str) -> tuple[str, float]:
     try:
         weight = float(tail)
     except ValueError:
-        if "/" in tail or tail.endswith(".json"):
+        if "/" in tail or tail.endswith((".json", *ROW_FILES)):
             return text, 1.0
         raise InputError(f"data source {text!r}: the weight {tail!r} is not a number", "write it as SPEC=0.5") from None
     if not math.isfinite(weight) or weight <= 0:
@@ -151,9 +152,17 @@ def _check_arc1(argument: str) -> str:
     return argument
 
 
+def _check_arc2(argument: str) -> str:
+    if not argument:
+        raise InputError("arc2 needs a path", "write arc2:FOLDER, such as arc2:ARC-AGI-2/data/training")
+    return argument
+
+
 KINDS: dict[str, Kind] = {
     "rearc": Kind("rearc[:ID,ID...]", "RE-ARC's generators, all or those named", _check_families),
     "arc1": Kind("arc1[:train|:eval]", "ARC-AGI-1's public tasks", _check_arc1),
+    "arc2": Kind("arc2:PATH", "ARC-AGI-2's tasks: its folder, or a Kaggle file", _check_arc2),
+    "barc": Kind("barc[:FILE.jsonl]", "BARC's puzzles: a file (.gz or plain), or streamed from the hub", str),
     HUB: Kind("hub:OWNER/NAME[:CONFIG][@SPLIT]", "a data set of the hub, for sft", _check_hub),
     SAMPLES: Kind("samples:RUN", "the right rollouts of a GRPO run, for sft", _check_run),
 }

@@ -19,8 +19,11 @@ from arcslim.config import DataSection
 from arcslim.errors import DataError
 from arcslim.tasks.arc import Refused
 from arcslim.tasks.content import canonical_key, pair_key
-from arcslim.tasks.sources import Counts, Finite, Rearc, Source, open_arc1, open_held_families, open_sources
+from arcslim.tasks.finite import Counts, Finite
+from arcslim.tasks.generated import Rearc
+from arcslim.tasks.sources import Source, open_arc1, open_held_families, open_sources
 from arcslim.tasks.task import Task
+from arcslim.tasks.trivial import why_trivial
 
 Fits = Callable[[Task], bool]
 HELD_FAMILIES = "held-out generators"
@@ -114,22 +117,23 @@ def build_split(data: DataSection, seed: int, fits: Fits) -> Split:
         DataError: nothing usable, or fewer tasks than are to be held out.
     """
 
-    def usable(task: Task) -> str | None:
+    def readable(task: Task) -> str | None:
         if task.test[0].output is None:
             return "no_truth"
         return None if fits(task) else "too_long"
 
-    sources = open_sources(data, seed)
+    def usable(task: Task) -> str | None:
+        return (why_trivial(task) if data.drop_trivial else None) or readable(task)
+
+    sources = open_sources(data, seed, usable)
     seen = _Seen()
     arc1 = open_arc1("", seed) if data.holdout_arc1 else None
     held_families = open_held_families(data, seed) if data.holdout_families else None
-    test_arc1 = _hold_arc1(arc1, data.holdout_arc1, usable, seen) if arc1 is not None else []
+    test_arc1 = _hold_arc1(arc1, data.holdout_arc1, readable, seen) if arc1 is not None else []
     if data.holdout_test or data.holdout_select or held_families:
         drawn = (source.first_instances(usable) for source in sources if isinstance(source, Rearc))
         seen.common.update(pair.key() for tasks in drawn for task in tasks for pair in (*task.train, *task.test))
     finite = [source for source in sources if isinstance(source, Finite)]
-    for source in finite:
-        source.screen(usable)
     test = _hold_out("test", data.holdout_test, sources, usable, seen)
     select = _hold_out("select", data.holdout_select, sources, usable, seen)
     test_families = _hold_families(held_families, data.holdout_family_tasks, usable, seen) if held_families else []
@@ -282,6 +286,7 @@ def _notes(data: DataSection, sets: dict[str, list[Task]], sources: list[Source]
         if silent and isinstance(source, Rearc):
             asked = len(source.alive)
             notes.append(f"{source.spec.name}: {len(silent)} of {asked} generators give nothing within the limits")
+        notes += source.notes if isinstance(source, Finite) else []
     if len(sets["train"]) < data.tasks:
         notes.append(
             f"{len(sets['train'])} training tasks instead of data.tasks = {data.tasks}: the sources hold no more"

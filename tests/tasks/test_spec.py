@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcslim.errors import InputError
-from arcslim.tasks.sources import OPENERS
 from arcslim.tasks.rows import ROW_KINDS
+from arcslim.tasks.sources import OPENERS
 from arcslim.tasks.spec import KINDS, PATH, ROWS, Spec, parse_spec
 
 
@@ -22,6 +22,10 @@ from arcslim.tasks.spec import KINDS, PATH, ROWS, Spec, parse_spec
         ("arc1", Spec("arc1", "", 1.0)),
         ("arc1:train=3", Spec("arc1", "train", 3.0)),
         ("arc1:eval", Spec("arc1", "eval", 1.0)),
+        ("arc2:ARC-AGI-2=2", Spec("arc2", "ARC-AGI-2", 2.0)),
+        ("barc", Spec("barc", "", 1.0)),
+        ("barc:a/b.jsonl.gz=0.5", Spec("barc", "a/b.jsonl.gz", 0.5)),
+        ("barc:lr=1.jsonl", Spec("barc", "lr=1.jsonl", 1.0)),
         ("mine.json", Spec(PATH, "mine.json", 1.0)),
         ("data/tasks=0.25", Spec(PATH, "data/tasks", 0.25)),
         ("./rearc", Spec(PATH, "./rearc", 1.0)),
@@ -53,7 +57,8 @@ def test_an_existing_path_may_hold_an_equals_sign(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("reacr", "did you mean 'rearc'"),
-        ("arc2", "did you mean 'arc1'"),
+        ("arc2", "arc2 needs a path"),
+        ("arc3", "did you mean 'barc'"),
         ("arc1:evaluation", "did you mean arc1:eval"),
         ("arc1:", "nothing follows the colon"),
         ("rearc:a,,b", "empty generator id"),
