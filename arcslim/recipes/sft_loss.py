@@ -34,7 +34,8 @@ class HeldLoss:
                 rows = self._rows[start : start + self._batch_size]
                 batch = self._collate([{"input_ids": row.input_ids, "labels": row.labels} for row in rows])
                 trained = int((batch["labels"][:, 1:] != -100).sum())
-                with torch.no_grad(), trainer.compute_loss_context_manager():
+                # The precision of training also before it began, when accelerate has not wrapped the model's forward.
+                with torch.no_grad(), trainer.accelerator.autocast():
                     loss = trainer.compute_loss(model, trainer._prepare_inputs(batch))
                 total += float(loss) * trained
                 tokens += trained

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +193,43 @@ def test_full_finetuning_saves_the_whole_model(stack: Path, tmp_path: Path) -> N
     assert (final / "model.safetensors").is_file() and not (final / "adapter_config.json").exists()
     losses = [Folder(tmp_path / "run").values("train", step)["loss"] for step in (1, 3)]
     assert losses[1] < losses[0]
+
+
+def test_case_25_stopped_and_resumed_it_ends_as_the_uninterrupted_run(
+    taught: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case 25: Ctrl-C in a step and SIGTERM in an evaluation's loss; the same code as GRPO's, so that two suffice."""
+    import arcslim.recipes.sft_loss as losses
+    from tests.recipes.test_grpo_stopping import signalling
+
+    run = Folder(tmp_path / "run")
+
+    def stopped(owner: Any, name: str, signum: int, at: int, *words: Any) -> None:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            signalling(monkeypatch, owner, name, signum, lambda call: call == at)
+            assert arcslim("sft", *words, "--run-dir", run.path) == 128 + signum
+        said = capsys.readouterr().err.replace("\n", " ")
+        assert f"go on with: arcslim sft --run-dir {run.path} --resume auto" in said
+
+    from trl import SFTTrainer
+
+    stopped(SFTTrainer, "compute_loss", signal.SIGINT, 6, "--preset", taught.path / "resolved.toml")
+    kept = [int(name.rpartition("-")[2]) for name in run.checkpoints()]
+    assert kept and max(kept) < STEPS and run.adapter("final")
+    stopped(losses.HeldLoss, "__call__", signal.SIGTERM, 1, "--resume", "auto")
+    assert arcslim("sft", "--run-dir", run.path, "--resume", "auto") == 0
+    assert_same_rows(run.learned(), taught.learned())
+    assert not list(tensors_differ(run.adapter("checkpoint-12"), taught.adapter("checkpoint-12")))
+
+
+def test_right_rollouts_become_rows(whole: Folder, tmp_path: Path) -> None:
+    """Rejection sampling end to end: a GRPO run's folder is data for SFT, and what it got wrong is not trained on."""
+    right = [row for row in whole.rows("samples") if row["score"]["parts"]["grid"] == 1.0]
+    assert right, "the small GRPO run solves something"
+    preset = write_sft_preset(tmp_path, *QUIET, "sft.max_steps=2")
+    words = ("--preset", preset, "--data", f"samples:{whole.path}", "--run-dir", tmp_path / "run")
+    assert arcslim("sft", *words) == 0
+    said = next(words for words in Folder(tmp_path / "run").events("start") if words.startswith("samples:"))
+    counts = {name: int(number) for name, number in re.findall(r"(\w+) (\d+)", said.partition(": ")[2])}
+    assert counts["read"] == len(whole.rows("samples")) == sum(counts.values()) - counts["read"]
+    assert 0 < counts["kept"] <= len(right)
