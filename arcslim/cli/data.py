@@ -1,0 +1,10 @@
+"""``arcslim data``: build, check, filter and look at data. One command a file; heavy imports inside their bodies."""
+
+from __future__ import annotations
+
+import typer
+
+from arcslim.cli import data_preview
+
+app = typer.Typer(help="Build data, check it, filter it, and see exactly what is trained on.", no_args_is_help=True)
+app.command("preview")(data_preview.preview)
