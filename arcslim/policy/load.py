@@ -28,7 +28,14 @@ from arcslim.policy.adapters import (
     save_adapter,
 )
 from arcslim.policy.arguments import from_pretrained_arguments, peft_arguments
-from arcslim.policy.sources import Source, adapter_differences, hub_state, loadable_adapter, resolve
+from arcslim.policy.sources import (
+    Source,
+    adapter_differences,
+    hub_state,
+    loadable_adapter,
+    read_adapter_config,
+    resolve,
+)
 from arcslim.policy.tokenizers import LoadedTokenizer, as_ids, load_tokenizer, mend
 
 if TYPE_CHECKING:
@@ -155,6 +162,11 @@ def load_policy(
 def _from_pretrained(
     unsloth: ModuleType, source: Source, model: ModelSection, lora: LoraSection, seed: int, *, on_gpu: bool
 ) -> tuple[Any, Any]:
+    if source.kind == "adapter":
+        # vLLM is told the largest rank that it will meet: the adapter's own, which stays in force.
+        rank = read_adapter_config(Path(source.name)).get("r")
+        if isinstance(rank, int):
+            lora = lora.model_copy(update={"r": rank})
     place = contextlib.nullcontext(source.name)
     if source.kind == "adapter" and source.base is not None:
         place = loadable_adapter(source.name, source.base)  # type: ignore[assignment]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from arcslim.config import LoraSection
+from arcslim.config import LoraSection, ModelSection
 from arcslim.errors import InputError, ModelError
 from arcslim.policy import sources
 from arcslim.policy.load import Policy, save_adapter, start_unsloth
@@ -189,3 +189,32 @@ def test_cache_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be made"):
         start_unsloth(tmp_path / "file")
+
+
+def test_vllm_is_told_the_rank_of_the_adapter_that_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SFT's rank is larger than GRPO's: with GRPO's, vLLM would refuse the adapter on a card."""
+    import arcslim.policy.load as gateway
+
+    class Asked(Exception):
+        pass
+
+    class Model:
+        @staticmethod
+        def from_pretrained(**arguments: object) -> None:
+            raise Asked(arguments["max_lora_rank"])
+
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"r": 64}))
+    unsloth = type("Unsloth", (), {"FastLanguageModel": Model})
+    model = ModelSection(load_in_4bit=False, fast_inference=True)
+    monkeypatch.setattr(gateway, "loadable_adapter", lambda name, base: __import__("contextlib").nullcontext(name))
+    with pytest.raises(Asked, match="64"):
+        gateway._from_pretrained(
+            unsloth,
+            sources.Source("adapter", str(folder), "base"),
+            model,
+            LoraSection(r=16),
+            0,
+            on_gpu=True,  # type: ignore[arg-type]
+        )
