@@ -14,7 +14,7 @@ from arcslim.presets import Resolved
 Specs = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[SPEC]…",
+        metavar="SPEC",
         help="sources, as `rearc`, `arc1:train`, `barc:FILE`, FILE, FOLDER; without: those of the preset",
         show_default=False,
     ),
