@@ -123,7 +123,7 @@ def _conversation(turns: list[dict[str, str]], beside: str) -> Conversation:
     if not turns:
         raise RowError("no_answer", "no turn of the assistant")
     *before, last = turns
-    if not before or before[-1]["role"] != "user":
+    if not before or before[-1]["role"] != "user" or not before[-1]["content"].strip():
         raise RowError("no_question", "the last answer does not follow a question")
     thinking, answer = split_thinking(last["content"])
     thoughts = dict.fromkeys(_without_tags(part) for part in (beside, last.get("reasoning", ""), thinking))
@@ -174,9 +174,9 @@ def _shown(turn: dict[str, str]) -> str:
 
 def _opened_by_prompt(prompt: list[dict[str, str]], completion: list[dict[str, str]]) -> list[dict[str, str]]:
     """The turns of both; an opener that the prompt ends in goes to the completion that it belongs to."""
-    if prompt and completion and prompt[-1]["content"].endswith(OPENER):
+    if prompt and completion and prompt[-1]["content"].rstrip().endswith(OPENER):
         *before, last = prompt
-        rest = last | {"content": last["content"].removesuffix(OPENER).rstrip()}
+        rest = last | {"content": last["content"].rstrip().removesuffix(OPENER).rstrip()}
         prompt = [*before, rest] if rest["content"] else before
         completion = [completion[0] | {"content": OPENER + completion[0]["content"]}, *completion[1:]]
     return [*prompt, *completion]
@@ -186,7 +186,7 @@ def _as_turns(value: Any, role: str) -> list[dict[str, str]]:
     if isinstance(value, list):
         return _turns(value)
     content = _text(value, role)
-    if not content:
+    if not content.strip():
         raise RowError("no_question" if role == "user" else "no_answer", f"the text of the {role} is empty")
     return [{"role": role, "content": content}]
 
@@ -210,12 +210,15 @@ def _reasoning(value: Any) -> str:
     """The text of a field for reasoning; "" where it only says whether there is any."""
     if isinstance(value, bool):
         return ""
-    text = _text(value, "reasoning")
+    text = _text(value, "reasoning").strip()
     return "" if text.lower() in _FLAGS else text
 
 
 def _text(value: Any, what: str) -> str:
-    """A text, or text parts of a multi-part message joined; "" for a field that is not there."""
+    """A text as it stands, blanks at its ends too, or the text parts of a message joined; "" for one that is not there.
+
+    A question is rendered as it will be at inference, where nobody takes its last newline off either.
+    """
     if isinstance(value, list) and all(isinstance(part, Mapping) and part.get("type") == "text" for part in value):
         value = "".join(str(part.get("text", "")) for part in value)
     if value is None:
@@ -224,4 +227,4 @@ def _text(value: Any, what: str) -> str:
         raise RowError("malformed", f"{what} is {type(value).__name__}, not text")
     if not value.isascii() and _LONE.search(value):
         raise RowError("encoding", f"{what} holds half a character, which no tokenizer takes")
-    return value.strip()
+    return value

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from arcslim.config import Config
-from arcslim.errors import DataError
-from arcslim.prompts.conversation import RowError, find_columns, read_conversation
-from arcslim.prompts.render import Renderer, answer_text, completion_text
+from arcslim.errors import DataError, InputError
+from arcslim.prompts.render import Renderer
 from arcslim.recipes.prepare import Asked, prepare
 from arcslim.recipes.sft_rows import Text, TrainingRow, Truncation, encode, within_limit
-from arcslim.recipes.sft_samples import right_samples
+from arcslim.recipes.sft_sources import HONEST, Source, honest, question_key, read_source
 from arcslim.tasks.content import canonical_key
-from arcslim.tasks.rows import ROW_KINDS, Unreadable, read_rows
-from arcslim.tasks.spec import SAMPLES, Spec, or_hub, parse_spec
+from arcslim.tasks.rows import ROW_KINDS
+from arcslim.tasks.spec import Spec, or_hub, parse_spec
 from arcslim.tasks.split import Split
 from arcslim.tasks.task import Task
-from arcslim.tasks.thinking import explain
 
-HONEST = "honest thinking"
 MOST_HELD = 0.1  # of the questions of row sources
-# Reasons that need no example: they are what the sifting is for.
-EXPECTED = ("not_right", "cut_off", "no_thinking", "enough_of_this_task", "duplicate", "no_honest_thinking")
+_WAYS_OUT = {
+    "too_long": "raise sft.max_length: the longest row has {longest} tokens",
+    "nothing_trained": "raise sft.max_length: what is to be learned lies past it; the longest row has {longest} tokens",
+    "no_reasoning": "give rows with reasoning, or name its column with --set data.columns.reasoning=NAME",
+    "no_honest_thinking": "choose tasks that a rule of arcslim/tasks/rules.py explains, or rows of traces",
+    "not_right": "give a run that solves something: a larger model, or easier tasks",
+}
 
 
 @dataclass(frozen=True)
@@ -45,25 +47,6 @@ class SftData:
     notes: tuple[str, ...]
 
 
-@dataclass
-class _Source:
-    """What a source came to: its texts, and why the others were left out."""
-
-    name: str
-    texts: list[Text] = field(default_factory=list)
-    read: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def drop(self, reason: str, words: str) -> None:
-        self.dropped[reason] += 1
-        self.examples.setdefault(reason, words)
-
-    def as_dict(self, kept: int) -> dict[str, int]:
-        return {"read": self.read, "kept": kept, **dict(sorted(self.dropped.items()))}
-
-
 def limit_of(config: Config) -> int:
     """Tokens of a row at most."""
     return config.sft.max_length or config.model.max_seq_length
@@ -73,13 +56,14 @@ def prepare_sft(config: Config, tokenizer: Any) -> SftData:
     """Read, render and tokenise every row; those that cannot be trained on are counted by reason.
 
     Raises:
-        InputError: a source or column that is not there.
+        InputError: a source or column that is not there, a source of rows with a weight, or one given twice.
         DataError: nothing is left to train on, or a row is over the limit and ``sft.over_length`` is ``error``.
     """
     specs = [or_hub(parse_spec(text)) for text in config.data.sources]
+    _check_row_specs([spec for spec in specs if spec.kind in ROW_KINDS])
     tasks = [text for text, spec in zip(config.data.sources, specs, strict=True) if spec.kind not in ROW_KINDS]
     renderer = Renderer(tokenizer, config.prompt)
-    sources: list[_Source] = []
+    sources: list[Source] = []
     counts: dict[str, dict[str, int]] = {}
     notes: list[str] = []
     asked: dict[str, tuple[Asked, ...]] = {}
@@ -91,11 +75,11 @@ def prepare_sft(config: Config, tokenizer: Any) -> SftData:
         split, asked = prepared.split, prepared.held
         counts |= prepared.split.counts
         notes += prepared.split.notes
-        sources.append(_honest(prepared.train, config))
-        held += _honest(asked.get("select", ()), config).texts
+        sources.append(honest(prepared.train, config))
+        held += honest(asked.get("select", ()), config).texts
     for spec in specs:
         if spec.kind in ROW_KINDS:
-            sources.append(_read(spec, config, renderer))
+            sources.append(read_source(spec, config, renderer, tokenizer.eos_token))
     if any(spec.kind in ROW_KINDS for spec in specs):
         more = _hold_out(sources, config, bool(tasks), notes)
         held += more
@@ -108,7 +92,7 @@ def prepare_sft(config: Config, tokenizer: Any) -> SftData:
 def _encoded(
     config: Config,
     tokenizer: Any,
-    sources: Sequence[_Source],
+    sources: Sequence[Source],
     held: Sequence[Text],
     asked: dict[str, tuple[Asked, ...]],
     counts: dict[str, dict[str, int]],
@@ -122,92 +106,46 @@ def _encoded(
         counts[source.name] = source.as_dict(len(kept))
         train += kept
         all_rows += rows
-        notes += [f"{source.name}: {note}" for note in source.notes]
-        notes += [
-            f"{source.name}: {source.dropped[reason]} x {reason}, as {words}"
-            for reason, words in source.examples.items()
-            if reason not in EXPECTED
-        ]
+        notes += source.sayings()
     _, truncation = within_limit(all_rows, config.sft, limit, Counter())
     if not train:
-        why = "; ".join(
-            f"{name}: {', '.join(f'{key} {number}' for key, number in row.items())}" for name, row in counts.items()
-        )
-        raise DataError(f"no row is left to train on ({why})", "raise sft.max_length, or choose other data")
-    held_rows, _ = within_limit(list(encode(held, tokenizer)), _dropping(config), limit, Counter())
+        raise _nothing_left(counts, truncation)
+    too_long = Counter[str]()
+    held_rows, _ = within_limit(list(encode(held, tokenizer)), _dropping(config), limit, too_long)
+    if too_long:
+        notes.append(f"{too_long.total()} of {len(held)} held-out rows are over {limit} tokens and are left out")
     return SftData(tuple(train), tuple(held_rows), asked, counts, split, truncation, tuple(notes))
+
+
+def _nothing_left(counts: Mapping[str, Mapping[str, int]], truncation: Truncation) -> DataError:
+    """The error that there is nothing to train on: all the counts, and the way out of the most frequent reason."""
+    reasons = Counter[str]()
+    for row in counts.values():
+        reasons.update({reason: number for reason, number in row.items() if reason not in ("read", "kept")})
+    most = max(reasons, key=lambda reason: reasons[reason], default="")
+    why = "; ".join(
+        f"{name}: {', '.join(f'{key} {number}' for key, number in row.items())}" for name, row in counts.items()
+    )
+    hint = _WAYS_OUT.get(most, "choose other data")
+    return DataError(f"no row is left to train on ({why})", hint.format(longest=truncation.longest))
+
+
+def _check_row_specs(specs: Sequence[Spec]) -> None:
+    for number, spec in enumerate(specs):
+        if spec.weight != 1.0:
+            raise InputError(
+                f"{spec.name}: a source of rows is taken whole, and its weight {spec.weight:g} would mean nothing",
+                "leave the weight out; data.sources with tasks may have one",
+            )
+        if spec.name in [other.name for other in specs[:number]]:
+            raise InputError(f"the data source {spec.name!r} is given twice", "name it once")
 
 
 def _dropping(config: Config) -> Any:
     return config.sft.model_copy(update={"over_length": "drop"})
 
 
-def _honest(asked: Sequence[Asked], config: Config) -> _Source:
-    """Rows of tasks that a known rule explains, with the rule's thinking."""
-    source = _Source(HONEST)
-    for one in asked:
-        source.read += 1
-        thinking, answer = explain(one.task), one.task.test[0].output
-        if thinking is None or answer is None:
-            source.drop("no_honest_thinking", f"{one.task.task_id}: no known rule explains it")
-            continue
-        completion = answer_text(thinking, answer, config.prompt.grid)
-        key = canonical_key(one.task)
-        source.texts.append(Text(one.prompt.prompt_id, one.task.source, one.prompt, completion, key, one.task))
-    return source
-
-
-def _read(spec: Spec, config: Config, renderer: Renderer) -> _Source:
-    source = _Source(spec.name)
-    texts = _samples(spec, config, renderer, source) if spec.kind == SAMPLES else _rows(spec, config, renderer, source)
-    seen: set[tuple[bytes, str]] = set()
-    for text in texts:
-        if (text.key, text.completion) in seen:
-            source.drop("duplicate", text.row_id)
-        else:
-            seen.add((text.key, text.completion))
-            source.texts.append(text)
-    return source
-
-
-def _rows(spec: Spec, config: Config, renderer: Renderer, source: _Source) -> Iterator[Text]:
-    columns, untrained = None, 0
-    for row in read_rows(spec):
-        source.read += 1
-        if isinstance(row, Unreadable):
-            source.drop(row.reason, f"{row.place}: {row.words}")
-            continue
-        columns = columns or find_columns(list(row.values), config.data.columns)
-        try:
-            conversation = read_conversation(row.values, columns)
-            prompt = renderer.render_messages(conversation.messages, row.place)
-        except RowError as error:
-            source.drop(error.reason, f"{row.place}: {error}")
-            continue
-        if len(prompt.token_ids) > config.prompt.max_tokens:
-            source.drop("prompt_too_long", f"{row.place}: {len(prompt.token_ids)} tokens")
-            continue
-        untrained += conversation.untrained_turns
-        completion = completion_text(conversation.thinking, conversation.answer)
-        yield Text(row.place, spec.name, prompt, completion, hashlib.sha256(prompt.text.encode()).digest())
-    if untrained:
-        source.notes.append(
-            f"{untrained} earlier answers of conversations are shown without their thinking and not trained on"
-        )
-
-
-def _samples(spec: Spec, config: Config, renderer: Renderer, source: _Source) -> Iterator[Text]:
-    asked: dict[bytes, Any] = {}
-    for sample in right_samples(spec, config.sft.samples_per_task, source):
-        key = canonical_key(sample.task)
-        prompt = asked.setdefault(key, renderer.render(sample.task, sample.place))
-        if len(prompt.token_ids) > config.prompt.max_tokens:
-            source.drop("prompt_too_long", f"{sample.place}: {len(prompt.token_ids)} tokens")
-            continue
-        yield Text(sample.place, spec.name, prompt, sample.completion, key, sample.task)
-
-
-def _hold_out(sources: Sequence[_Source], config: Config, has_tasks: bool, notes: list[str]) -> list[Text]:
+def _hold_out(sources: Sequence[Source], config: Config, has_tasks: bool, notes: list[str]) -> list[Text]:
     """Whole questions of the row sources, by content and seed; taken out of their sources."""
     rows = [source for source in sources if source.name != HONEST]
     keys = {text.key for source in rows for text in source.texts}
@@ -232,9 +170,11 @@ def _ask(held: Sequence[Text], renderer: Renderer) -> dict[str, tuple[Asked, ...
     return {"select": select} if select else {}
 
 
-def _leave_out_held(sources: Sequence[_Source], held: Sequence[Text], asked: dict[str, tuple[Asked, ...]]) -> None:
+def _leave_out_held(sources: Sequence[Source], held: Sequence[Text], asked: dict[str, tuple[Asked, ...]]) -> None:
     """No row of a question that is held out, wherever it came from."""
-    keys = {text.key for text in held} | {canonical_key(one.task) for some in asked.values() for one in some}
+    keys = {text.key for text in held}
+    for one in (one for some in asked.values() for one in some):
+        keys |= {canonical_key(one.task), question_key(one.prompt)}  # as a task, and as the text of a row
     for source in sources:
         kept = [text for text in source.texts if text.key not in keys]
         if len(kept) < len(source.texts):

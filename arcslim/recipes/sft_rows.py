@@ -77,11 +77,18 @@ def encode(texts: Iterable[Text], tokenizer: Any) -> Iterator[TrainingRow]:
     end = int(tokenizer.eos_token_id)
     left = iter(texts)
     while some := list(islice(left, TOGETHER)):
-        completions = [text.completion.removesuffix(tokenizer.eos_token) for text in some]
+        completions = [without_end(text.completion, tokenizer.eos_token) for text in some]
         encoded = tokenizer(completions, add_special_tokens=False)["input_ids"]
         for text, completion in zip(some, encoded, strict=True):
             ids = np.array([*text.prompt.token_ids, *completion, end], dtype=np.int32)
             yield TrainingRow(text.row_id, text.source, ids, len(text.prompt.token_ids), text.key, text.task)
+
+
+def without_end(completion: str, end: str) -> str:
+    """A completion without the end tokens that it ends in."""
+    while completion.rstrip().endswith(end):
+        completion = completion.rstrip().removesuffix(end)
+    return completion
 
 
 @dataclass(frozen=True)
@@ -97,13 +104,15 @@ class Over:
 class Truncation:
     """How many of ``rows`` (with ``tokens`` in all) are over the limit, and over 1.5 and 2 times of it.
 
-    ``policy`` says what became of those over the limit itself: ``drop``, ``truncate`` or ``error``.
+    ``policy`` says what became of those over the limit itself: ``drop``, ``truncate`` or ``error``. ``longest``: tokens
+    of the longest row.
     """
 
     policy: str
     rows: int
     tokens: int
     over: tuple[Over, ...]
+    longest: int = 0
 
     @classmethod
     def of(cls, rows: Sequence[TrainingRow], limit: int, policy: str) -> Truncation:
@@ -112,7 +121,7 @@ class Truncation:
         for multiple in MULTIPLES:
             past = lengths - int(limit * multiple)
             over.append(Over(int(limit * multiple), int((past > 0).sum()), int(past[past > 0].sum())))
-        return cls(policy, len(rows), int(lengths.sum()), tuple(over))
+        return cls(policy, len(rows), int(lengths.sum()), tuple(over), int(lengths.max(initial=0)))
 
 
 def truncation_lines(truncation: Truncation) -> list[str]:

@@ -21,7 +21,14 @@ USER = {"role": "user", "content": QUESTION}
 
 
 def read(row: dict[str, Any], **columns: str) -> Conversation:
-    return read_conversation(row, find_columns(list(row), ColumnsSection(**columns)))  # type: ignore[arg-type]
+    return read_conversation(row, find_columns(list(row), ColumnsSection(**columns)))
+
+
+def read_or_reason(row: dict[str, Any]) -> Conversation | str:
+    try:
+        return read(row)
+    except RowError as error:
+        return error.reason
 
 
 def refused(row: dict[str, Any]) -> str:
@@ -110,6 +117,8 @@ def test_case_3_earlier_answers_are_shown_without_their_thinking_and_counted() -
         ("no_question", {"messages": [assistant()]}),
         ("no_question", {"prompt": [], "completion": INSIDE}),
         ("no_question", {"prompt": "", "completion": INSIDE}),
+        ("no_question", {"question": " \n", "reasoning": THOUGHT, "answer": ANSWER}),
+        ("no_question", {"messages": [{"role": "user", "content": " "}, assistant()]}),
         ("no_question", {"prompt": "<think>", "completion": f"{THOUGHT}</think>{ANSWER}"}),
         ("no_question", {"messages": [{"role": "system", "content": "Be brief."}, assistant()]}),
         ("malformed", {"messages": "not a list"}),
@@ -135,6 +144,14 @@ def test_a_whole_character_outside_the_first_plane_is_no_half_one() -> None:
 def test_what_stands_in_two_places_and_differs_is_all_kept() -> None:
     row = {"messages": [USER, assistant(INSIDE, reasoning_content="A plan.")], "reasoning": "A hint."}
     assert read(row).thinking == f"A hint.\n\nA plan.\n\n{THOUGHT}"
+
+
+def test_case_4_a_question_keeps_the_blanks_at_its_ends() -> None:
+    """Case 4: at inference nobody takes a newline off a question, and so training must not."""
+    asked = "\n  What is it?\n12\n34\n"
+    for row in ({"question": asked}, {"messages": [{"role": "user", "content": asked}, assistant()]}):
+        found = read({"reasoning": f"\n{THOUGHT}\n", "answer": f"\n{ANSWER} ", **row})
+        assert found == Conversation(({"role": "user", "content": asked},), THOUGHT, ANSWER)
 
 
 def test_columns_of_other_names() -> None:
@@ -167,7 +184,7 @@ def test_a_missing_column_is_an_error_that_lists_those_present(
     present: list[str], columns: dict[str, str], words: list[str]
 ) -> None:
     with pytest.raises(InputError) as caught:
-        find_columns(present, ColumnsSection(**columns))  # type: ignore[arg-type]
+        find_columns(present, ColumnsSection(**columns))
     for word in words:
         assert word in str(caught.value)
 
@@ -187,11 +204,10 @@ def letters(text: str) -> str:
 @example(prompt="q", beside="</th<think>ink>", completion="1")
 def test_case_2_any_mixture_of_tags_gives_one_opener_and_one_closer(prompt: str, beside: str, completion: str) -> None:
     """Case 2: one opener (the prefill's) and one closer, or a reason; what is kept is kept whole and in order."""
-    try:
-        found = read({"prompt": prompt, "reasoning": beside, "completion": completion})
-    except RowError as error:
-        assert error.reason in {"no_reasoning", "cut_off", "no_answer", "no_question", "malformed"}
-        assert error.reason != "malformed" or "<thi" in beside + completion or "</" in beside + completion
+    found = read_or_reason({"prompt": prompt, "reasoning": beside, "completion": completion})
+    if isinstance(found, str):
+        assert found in {"no_reasoning", "cut_off", "no_answer", "no_question", "malformed"}
+        assert found != "malformed" or "<thi" in beside + completion or "</" in beside + completion
         return
     rendered = PREFILL + completion_text(found.thinking, found.answer)
     assert rendered.count("<think>") == rendered.count("</think>") == 1
