@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,54 @@ import pytest
 from arcslim.config import LoraSection, ModelSection
 from arcslim.policy.load import Policy, load_policy, start_unsloth
 from tests.policy.made import make_model_folder
+
+PROBE = """
+import inspect, json, sys
+import unsloth
+from unsloth import FastLanguageModel
+from peft import LoraConfig
+from trl import GRPOConfig
+stock = sorted(inspect.signature(GRPOConfig).parameters)  # before Unsloth replaces it
+from unsloth.models.rl import _patch_trl_rl_trainers_impl
+_patch_trl_rl_trainers_impl("grpo_trainer")
+import trl
+trainer = trl.GRPOTrainer
+def named(function):
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return sorted(n for n, p in inspect.signature(function).parameters.items() if p.kind in kinds)
+module = sys.modules[trainer.__module__]
+json.dump({
+    "from_pretrained": named(FastLanguageModel.from_pretrained),
+    "get_peft_model": named(FastLanguageModel.get_peft_model),
+    "lora_config": named(LoraConfig.__init__),
+    "stock_config": stock,
+    "unsloth_config": named(trl.GRPOConfig.__init__),
+    "trainer": named(module.__dict__["_" + trainer.__name__].__init__),
+    "trainer_name": trainer.__name__,
+    "source": open(module.__file__, encoding="utf-8").read(),
+}, open(sys.argv[1], "w", encoding="utf-8"))
+"""
+
+
+@pytest.fixture(scope="session")
+def gpu(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Signatures of Unsloth's GPU path and the source of the GRPO trainer that it generates.
+
+    From a process of its own: it cannot live in one that has the CPU backend.
+    """
+    folder = tmp_path_factory.mktemp("gpu")
+    environment = os.environ | {
+        "UNSLOTH_ALLOW_CPU": "1",
+        "UNSLOTH_DISABLE_STATISTICS": "1",
+        "UNSLOTH_COMPILE_LOCATION": str(folder / "compiled"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, str(folder / "answer.json")],
+        cwd=folder, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    answer: dict[str, Any] = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
+    return answer
 
 
 @pytest.fixture(scope="session")

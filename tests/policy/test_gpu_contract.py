@@ -1,15 +1,11 @@
 """What a card would be asked, held against the real GPU code: Unsloth imported with ``UNSLOTH_ALLOW_CPU=1``.
 
-One subprocess imports Unsloth's GPU path (it cannot live in a process that has the CPU backend), generates the GRPO
-trainer that it would run on a card, and answers with signatures and source lines.
+The fixture ``gpu``: one subprocess imports Unsloth's GPU path, generates the GRPO trainer that it would run on a card,
+and answers with signatures and source lines.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,51 +14,6 @@ import pytest
 from arcslim.config import Config, GenerationSection, GrpoSection, LoraSection, ModelSection, OptimSection
 from arcslim.policy.arguments import from_pretrained_arguments, peft_arguments
 from arcslim.recipes.grpo import trainer_arguments
-
-PROBE = """
-import inspect, json, sys
-import unsloth
-from unsloth import FastLanguageModel
-from peft import LoraConfig
-from trl import GRPOConfig
-stock = sorted(inspect.signature(GRPOConfig).parameters)  # before Unsloth replaces it
-from unsloth.models.rl import _patch_trl_rl_trainers_impl
-_patch_trl_rl_trainers_impl("grpo_trainer")
-import trl
-trainer = trl.GRPOTrainer
-def named(function):
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return sorted(n for n, p in inspect.signature(function).parameters.items() if p.kind in kinds)
-module = sys.modules[trainer.__module__]
-json.dump({
-    "from_pretrained": named(FastLanguageModel.from_pretrained),
-    "get_peft_model": named(FastLanguageModel.get_peft_model),
-    "lora_config": named(LoraConfig.__init__),
-    "stock_config": stock,
-    "unsloth_config": named(trl.GRPOConfig.__init__),
-    "trainer": named(module.__dict__["_" + trainer.__name__].__init__),
-    "trainer_name": trainer.__name__,
-    "source": open(module.__file__, encoding="utf-8").read(),
-}, open(sys.argv[1], "w", encoding="utf-8"))
-"""
-
-
-@pytest.fixture(scope="module")
-def gpu(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("gpu")
-    environment = os.environ | {
-        "UNSLOTH_ALLOW_CPU": "1",
-        "UNSLOTH_DISABLE_STATISTICS": "1",
-        "UNSLOTH_COMPILE_LOCATION": str(folder / "compiled"),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, str(folder / "answer.json")],
-        cwd=folder, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer: dict[str, Any] = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
-    return answer
-
 
 MODELS = [
     ModelSection(),
