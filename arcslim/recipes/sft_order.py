@@ -20,7 +20,7 @@ def in_order(lengths: Sequence[int], sft: SftSection, *, seed: int) -> list[int]
     padding, and the update is of the same rows as without.
     """
     assert sft.batch_size is not None and sft.num_train_epochs is not None
-    wanted = round(len(lengths) * sft.num_train_epochs)
+    wanted = max(round(len(lengths) * sft.num_train_epochs), 1)
     if sft.max_steps is not None:
         wanted = sft.max_steps * sft.batch_size
     ordered: list[int] = []
@@ -28,7 +28,7 @@ def in_order(lengths: Sequence[int], sft: SftSection, *, seed: int) -> list[int]
         shuffled = list(range(len(lengths)))
         random.Random(f"{seed}/{epoch}").shuffle(shuffled)
         ordered += shuffled
-    ordered = ordered[: max(wanted, 1)]
+    ordered = ordered[:wanted]
     if sft.group_by_length:
         for start in range(0, len(ordered), sft.batch_size):
             update = ordered[start : start + sft.batch_size]
