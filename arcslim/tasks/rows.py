@@ -70,10 +70,13 @@ def _parquet(path: Path) -> Iterator[Row | Unreadable]:
     except (pa.ArrowException, OSError) as error:
         raise TaskError("not_parquet", f"{path} is no parquet file: {error}") from error
     number = 0
-    for batch in file.iter_batches(batch_size=256):
-        for values in batch.to_pylist():
-            number += 1
-            yield Row(f"{path.name}:{number}", values)
+    try:
+        for batch in file.iter_batches(batch_size=256):
+            for values in batch.to_pylist():
+                number += 1
+                yield Row(f"{path.name}:{number}", values)
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a text that is not UTF-8
+        yield Unreadable(f"{path.name}:{number + 1}", "unreadable", f"reading stopped: {error}")
 
 
 def _hub(argument: str) -> Iterator[Row | Unreadable]:
@@ -82,12 +85,13 @@ def _hub(argument: str) -> Iterator[Row | Unreadable]:
     name, _, split = argument.partition("@")
     name, _, config = name.partition(":")
     try:
-        rows = load_dataset(name, config or None, split=split or "train", streaming=True)
+        streaming = "[" not in split  # a slice is cut from the whole, which is downloaded then
+        rows = load_dataset(name, config or None, split=split or "train", streaming=streaming)
         for number, values in enumerate(rows, 1):
             yield Row(f"{name}:{number}", values)
     except Exception as error:  # of some twenty kinds, from five libraries: all mean that it is not there
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"the data set {name} cannot be read from the hub: {first}",
-            "with no network, give a local JSONL or parquet file; see the whole message with --debug",
+            f"no file or folder is called {name} either; with no network, give a local JSONL or parquet file",
         ) from error
