@@ -99,7 +99,13 @@ def _split_weight(text: str) -> tuple[str, float]:
 def _looks_like_a_path(body: str) -> bool:
     if "\0" in body:
         return False
-    return body.endswith(".json") or "/" in body or os.sep in body or body in (".", "..", "~") or Path(body).exists()
+    return (
+        body.endswith((".json", *ROW_FILES))
+        or "/" in body
+        or os.sep in body
+        or body in (".", "..", "~")
+        or Path(body).exists()
+    )
 
 
 def _kind_of_path(body: str) -> str:
