@@ -49,13 +49,14 @@ class Group:
 
 @dataclass
 class Finite:
-    """A source that was read whole."""
+    """A source that was read whole. ``brings``: held-out sets of its own, by name."""
 
     spec: Spec
     groups: list[Group]
     refused: tuple[Refused, ...]
     counts: Counts
     notes: list[str] = field(default_factory=list)
+    brings: dict[str, tuple[Task, ...]] = field(default_factory=dict)
 
     @property
     def room(self) -> int:

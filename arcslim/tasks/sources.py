@@ -17,10 +17,12 @@ from arcslim.config import DataSection
 from arcslim.errors import InputError, TaskError
 from arcslim.tasks.arc import Loaded, Refused, load_arc1, load_path
 from arcslim.tasks.barc import read_barc, stream_barc
-from arcslim.tasks.finite import Counts, Finite, Gathering, Screen
+from arcslim.tasks.built import read_built, read_manifest
+from arcslim.tasks.content import canonical_key
+from arcslim.tasks.finite import Counts, Finite, Gathering, Group, Screen
 from arcslim.tasks.generated import Rearc
 from arcslim.tasks.rearc import RearcLimits, check_families, families
-from arcslim.tasks.spec import ARC1_SPLITS, HUB, PATH, ROWS, SAMPLES, Spec, parse_spec
+from arcslim.tasks.spec import ARC1_SPLITS, BUILT, HUB, PATH, ROWS, SAMPLES, Spec, parse_spec
 
 ARC2_PARTS = ("training", "evaluation")
 STREAMED = 1.1  # of the tasks asked for: so many are read of the hub's file, for some will be left out
@@ -55,7 +57,7 @@ def open_sources(data: DataSection, seed: int, usable: Screen | None = None) -> 
         raise InputError(
             f"{', '.join(rows)}: rows of traces, not tasks", "`arcslim sft` learns from them; give tasks here"
         )
-    opening = Opening(data, seed, usable)
+    opening = Opening(_without_held_generators(specs, data), seed, usable)
     sources = [OPENERS[spec.kind](spec, opening) for spec in specs]
     trained = Counter(name for source in sources if isinstance(source, Rearc) for name in source.names)
     twice = sorted(name for name, times in trained.items() if times > 1)
@@ -66,6 +68,15 @@ def open_sources(data: DataSection, seed: int, usable: Screen | None = None) -> 
         if isinstance(source, Finite):
             source.forget(before)
     return sources
+
+
+def _without_held_generators(specs: list[Spec], data: DataSection) -> DataSection:
+    """``data`` that also holds out the generators which a built folder holds out."""
+    held = set(data.holdout_families)
+    for spec in specs:
+        if spec.kind == BUILT:
+            held.update(read_manifest(Path(spec.argument).expanduser()).get("data", {}).get("holdout_families", ()))
+    return data.model_copy(update={"holdout_families": tuple(sorted(held))})
 
 
 def open_held_families(data: DataSection, seed: int) -> Rearc:
@@ -123,6 +134,17 @@ def _open_path(spec: Spec, opening: Opening) -> Finite:
     return _gathered(spec, opening, [load_path(path, path.name)])
 
 
+def _open_built(spec: Spec, opening: Opening) -> Finite:
+    """A built folder, in the order in which it was built."""
+    built = read_built(Path(spec.argument).expanduser())
+    source = Finite(spec, [], (), Counts(), brings=built.held)
+    source.counts.read = sum(len(tasks) for tasks in built.sets.values())
+    source.groups = [Group((task,), frozenset({canonical_key(task)})) for task in built.sets.get("train", ())]
+    if opening.usable is not None:
+        source.screen(opening.usable)
+    return source
+
+
 def _open_barc(spec: Spec, opening: Opening) -> Finite:
     """A file of puzzles, of which no more stays in memory than may be asked for; or the hub's, read no further."""
     data = opening.data
@@ -171,6 +193,7 @@ OPENERS: dict[str, Callable[[Spec, Opening], Source]] = {
     "arc2": _open_arc2,
     "barc": _open_barc,
     PATH: _open_path,
+    BUILT: _open_built,
 }
 
 

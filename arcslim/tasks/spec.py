@@ -21,6 +21,8 @@ from arcslim.errors import InputError
 
 ARC1_SPLITS = ("train", "eval")
 PATH = "path"
+BUILT = "built"  # a folder that `arcslim data build` made
+MANIFEST = "manifest.json"
 ROWS, HUB, SAMPLES = "rows", "hub", "samples"  # rows to learn by heart of, not tasks: for SFT alone
 ROW_FILES = (".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?(@[\w.\[\]:%-]+)?")
@@ -37,7 +39,7 @@ class Spec:
     @property
     def name(self) -> str:
         """The spec without its weight: the name that counts and messages use."""
-        if self.kind in (PATH, ROWS):
+        if self.kind in (PATH, ROWS, BUILT):
             return self.argument
         return f"{self.kind}:{self.argument}" if self.argument else self.kind
 
@@ -113,6 +115,8 @@ def _kind_of_path(body: str) -> str:
     path = Path(body).expanduser()
     if body.endswith(ROW_FILES):
         return ROWS
+    if (path / MANIFEST).is_file() and any(path.glob("*.parquet")):
+        return BUILT
     if path.is_dir() and (path / "samples.jsonl").is_file():
         return SAMPLES
     return PATH
@@ -177,5 +181,6 @@ KINDS: dict[str, Kind] = {
 def _known_forms() -> str:
     lines = [f"{kind.form}: {kind.about}" for kind in KINDS.values()]
     lines.append("PATH: an ARC JSON file, a folder of them, or a Kaggle challenges file")
+    lines.append("PATH: a folder that `arcslim data build` made")
     lines.append("PATH: rows as .jsonl, .jsonl.gz or .parquet, for sft")
     return "known forms, each with an optional =WEIGHT:\n    " + "\n    ".join(lines)

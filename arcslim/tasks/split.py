@@ -12,21 +12,23 @@ out only if its test pair is none of the common ones.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from arcslim.config import DataSection
 from arcslim.errors import DataError
 from arcslim.tasks.arc import Refused
-from arcslim.tasks.content import canonical_key, pair_key
 from arcslim.tasks.finite import Counts, Finite
 from arcslim.tasks.generated import Rearc
+from arcslim.tasks.leaks import Seen
+from arcslim.tasks.mix import mixed, shares
 from arcslim.tasks.sources import Source, open_arc1, open_held_families, open_sources
 from arcslim.tasks.task import Task
 from arcslim.tasks.trivial import why_trivial
 
 Fits = Callable[[Task], bool]
 HELD_FAMILIES = "held-out generators"
+NO_HOLDOUTS = {"holdout_select": 0, "holdout_test": 0, "holdout_arc1": 0, "holdout_families": ()}
 HELD_ARC1 = "arc1 (tested apart)"
 
 
@@ -53,59 +55,6 @@ class Split:
     notes: tuple[str, ...]
 
 
-@dataclass
-class _Seen:
-    """The content drawn so far: ``held`` tasks and secret pairs must not be trained on.
-
-    ``secret`` pairs are of files, known up to symmetry and colours; ``secret_exact`` of generators, as they stand.
-    ``common``: pairs that the generators give again and again, which are no secret.
-    """
-
-    held: set[bytes] = field(default_factory=set)
-    secret: set[bytes] = field(default_factory=set)
-    secret_exact: set[bytes] = field(default_factory=set)
-    trained: set[bytes] = field(default_factory=set)
-    common: set[bytes] = field(default_factory=set)
-
-    def refuse_held(self, task: Task) -> str | None:
-        """For a task that would be held out: not twice, and no test pair that is asked elsewhere."""
-        key, asked = canonical_key(task), task.test[0].key()
-        if key in self.held or asked in self.secret_exact:
-            return "duplicate"
-        if asked in self.common:
-            return "common_pair"
-        self.held.add(key)
-        self.secret_exact.add(asked)
-        return None
-
-    def hold(self, tasks: Sequence[Task]) -> None:
-        """Hold tasks of a file, with every pair that they show."""
-        for task in tasks:
-            self.held.add(canonical_key(task))
-            self.secret.update(map(pair_key, (*task.test, *task.train)))
-
-    def refuse_trained(self, task: Task) -> str | None:
-        """For a task that would be trained on."""
-        reason = self.refuse_leak(task)
-        if reason is not None:
-            return reason
-        key = canonical_key(task)
-        if key in self.trained:
-            return "duplicate"
-        self.trained.add(key)
-        return None
-
-    def refuse_leak(self, task: Task) -> str | None:
-        if canonical_key(task) in self.held:
-            return "held_out"
-        pairs = (*task.train, *task.test)
-        if any(pair.key() in self.secret_exact for pair in pairs):
-            return "shows_held_out_pair"
-        if self.secret and any(pair_key(pair) in self.secret for pair in pairs):
-            return "shows_held_out_pair"
-        return None
-
-
 def build_split(data: DataSection, seed: int, fits: Fits) -> Split:
     """Read and draw everything that ``data`` asks for. ``fits(task)`` tells whether a task's prompt is in the limit.
 
@@ -126,7 +75,10 @@ def build_split(data: DataSection, seed: int, fits: Fits) -> Split:
         return (why_trivial(task) if data.drop_trivial else None) or readable(task)
 
     sources = open_sources(data, seed, usable)
-    seen = _Seen()
+    seen = Seen()
+    brought = _hold_brought(sources, readable, seen)
+    if brought:
+        data = data.model_copy(update=NO_HOLDOUTS)
     arc1 = open_arc1("", seed) if data.holdout_arc1 else None
     held_families = open_held_families(data, seed) if data.holdout_families else None
     test_arc1 = _hold_arc1(arc1, data.holdout_arc1, readable, seen) if arc1 is not None else []
@@ -141,7 +93,8 @@ def build_split(data: DataSection, seed: int, fits: Fits) -> Split:
     for source in [*finite, *([arc1] if arc1 else [])]:
         source.close()
 
-    sets = {"train": train, "select": select, "test": test, "test_families": test_families, "test_arc1": test_arc1}
+    drawn_sets = {"select": select, "test": test, "test_families": test_families, "test_arc1": test_arc1}
+    sets = {"train": train} | drawn_sets | brought
     counted = {source.spec.name: source.counts for source in sources}
     counted |= {HELD_FAMILIES: held_families.counts} if held_families else {}
     counted |= {HELD_ARC1: arc1.counts} if arc1 else {}
@@ -155,32 +108,26 @@ def build_split(data: DataSection, seed: int, fits: Fits) -> Split:
     )
 
 
-def shares(number: int, weights: Sequence[float], rooms: Sequence[int | None]) -> list[int]:
-    """Divide ``number`` by weight, no source above its room (None: endless); what does not fit goes to the others.
-
-    Largest remainders, the first source on a tie. The sum is below ``number`` only when every room is full.
-    """
-    given = [0] * len(weights)
-    open_ = list(range(len(weights)))
-    while open_ and number > 0:
-        total = sum(weights[i] for i in open_)
-        ideal = {i: number * weights[i] / total for i in open_}
-        full = {i: room for i in open_ if (room := rooms[i]) is not None and ideal[i] > room}
-        if not full:
-            for i in open_:
-                given[i] = int(ideal[i])
-            missing = number - sum(given[i] for i in open_)
-            for i in sorted(open_, key=lambda i: given[i] - ideal[i])[:missing]:
-                given[i] += 1
-            break
-        for i, room in full.items():
-            given[i] = room
-            number -= room
-            open_.remove(i)
-    return given
+def _hold_brought(sources: list[Source], readable: Callable[[Task], str | None], seen: Seen) -> dict[str, list[Task]]:
+    """Hold the sets that built folders bring of their own, whole; those over the prompt's limit are left out."""
+    held: dict[str, list[Task]] = {}
+    for source in sources:
+        if not isinstance(source, Finite):
+            continue
+        for name, tasks in source.brings.items():
+            reasons = [readable(task) for task in tasks]
+            kept = [task for task, reason in zip(tasks, reasons, strict=True) if reason is None]
+            source.counts.kept += len(kept)
+            source.counts.dropped.update(reason for reason in reasons if reason is not None)
+            seen.hold(tasks)
+            held[name] = [*held.get(name, ()), *kept]
+            source.notes.append(
+                f"{source.spec.name} brings its own {name}: {len(kept)} tasks; data.holdout_* do not count"
+            )
+    return held
 
 
-def _hold_arc1(source: Finite, number: int, usable: Callable[[Task], str | None], seen: _Seen) -> list[Task]:
+def _hold_arc1(source: Finite, number: int, usable: Callable[[Task], str | None], seen: Seen) -> list[Task]:
     source.screen(usable)
     room = source.room
     tasks = source.take(number, "rest_of_a_task")
@@ -193,7 +140,7 @@ def _hold_arc1(source: Finite, number: int, usable: Callable[[Task], str | None]
     return tasks
 
 
-def _hold_families(source: Rearc, number: int, usable: Callable[[Task], str | None], seen: _Seen) -> list[Task]:
+def _hold_families(source: Rearc, number: int, usable: Callable[[Task], str | None], seen: Seen) -> list[Task]:
     tasks = source.take("test_families", number, usable, seen.refuse_held)
     if len(tasks) < number:
         raise DataError(
@@ -204,7 +151,7 @@ def _hold_families(source: Rearc, number: int, usable: Callable[[Task], str | No
 
 
 def _hold_out(
-    purpose: str, number: int, sources: list[Source], usable: Callable[[Task], str | None], seen: _Seen
+    purpose: str, number: int, sources: list[Source], usable: Callable[[Task], str | None], seen: Seen
 ) -> list[Task]:
     """Hold ``number`` tasks out, from every source by its weight."""
     for source in sources:
@@ -221,7 +168,7 @@ def _hold_out(
             parts.append(held)
         else:
             parts.append(source.take(purpose, part, usable, seen.refuse_held))
-    tasks = _mixed(parts)
+    tasks = mixed(parts)
     left = sum(source.room for source in sources if isinstance(source, Finite))
     if len(tasks) < number or (number and not endless and not left):
         raise DataError(
@@ -232,7 +179,7 @@ def _hold_out(
     return tasks
 
 
-def _draw_training(number: int, sources: list[Source], usable: Callable[[Task], str | None], seen: _Seen) -> list[Task]:
+def _draw_training(number: int, sources: list[Source], usable: Callable[[Task], str | None], seen: Seen) -> list[Task]:
     for source in sources:
         if isinstance(source, Finite):
             source.screen(seen.refuse_trained)
@@ -243,7 +190,7 @@ def _draw_training(number: int, sources: list[Source], usable: Callable[[Task], 
             parts.append(source.take(part, "not_drawn"))
         else:
             parts.append(source.take("train", part, usable, seen.refuse_trained))
-    tasks = _mixed(parts)
+    tasks = mixed(parts)
     if not tasks:
         counts = [source.counts for source in sources]
         raise DataError(f"no task to train on; {_why(*counts)}", _mend(*counts))
@@ -252,12 +199,6 @@ def _draw_training(number: int, sources: list[Source], usable: Callable[[Task], 
 
 def _room(source: Source, part: int) -> int | None:
     return source.room // part if isinstance(source, Finite) else None
-
-
-def _mixed(parts: list[list[Task]]) -> list[Task]:
-    """One list in which every part is spread evenly."""
-    placed = [((i + 0.5) / len(part), number, task) for number, part in enumerate(parts) for i, task in enumerate(part)]
-    return [task for *_, task in sorted(placed, key=lambda item: item[:2])]
 
 
 def _mend(*counts: Counts) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from arcslim.errors import InputError
 from arcslim.tasks.rows import ROW_KINDS
 from arcslim.tasks.sources import OPENERS
-from arcslim.tasks.spec import KINDS, PATH, ROWS, Spec, parse_spec
+from arcslim.tasks.spec import BUILT, KINDS, PATH, ROWS, Spec, parse_spec
 
 
 @pytest.mark.parametrize(
@@ -103,4 +103,4 @@ def test_any_text_is_read_or_refused_in_words(text: str) -> None:
 
 
 def test_every_kind_can_be_opened() -> None:
-    assert {*OPENERS, *ROW_KINDS} == {*KINDS, PATH, ROWS}
+    assert {*OPENERS, *ROW_KINDS} == {*KINDS, PATH, BUILT, ROWS}

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from arcslim.config import DataSection
 from arcslim.errors import DataError, InputError, TaskError
 from arcslim.tasks.content import canonical_key
-from arcslim.tasks.split import Split, build_split, shares
+from arcslim.tasks.mix import shares
+from arcslim.tasks.split import Split, build_split
 from arcslim.tasks.task import Task
 
 DATA = Path(__file__).parents[1] / "data"

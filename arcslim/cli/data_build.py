@@ -1,0 +1,108 @@
+"""``arcslim data build``: draw the tasks once, and keep them as parquet with a manifest."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from arcslim.cli.data_options import resolve
+from arcslim.cli.options import Data, Model, Preset, Seed, Sets
+from arcslim.config import Config
+from arcslim.errors import InputError
+
+Fits = Callable[[Any], bool]
+
+
+def build(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="the folder to make")],
+    data: Data = None,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="leave prompts over prompt.max_tokens out (needs the model's tokenizer)")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="where DIR is there already, it moves aside")] = False,
+    preset: Preset = None,
+    model: Model = None,
+    seed: Seed = None,
+    sets: Sets = None,
+) -> None:
+    """Build a data set: training and held-out tasks as parquet, and a manifest. `--data DIR` trains on it."""
+    from arcslim.cli.dry_run import count_lines
+    from arcslim.tasks.built import write_built
+    from arcslim.tasks.manifest import about
+    from arcslim.tasks.split import build_split
+
+    config = resolve(data, preset, model, seed, sets).config
+    console = Console(highlight=False)
+    if _in_the_way(out) and not force:
+        raise InputError(f"{out} is there already", "choose another --out, or move it aside with --force")
+    fits, limit, notes = _limit(config) if fit else (_everything, None, [])
+    with console.status("drawing tasks"):
+        split = build_split(config.data, config.run.seed, fits)
+    of_set = {
+        "train": split.train,
+        "select": split.select,
+        "test": split.test,
+        "test_families": split.test_families,
+        "test_arc1": split.test_arc1,
+    }
+    with new_folder(out, console) as folder:
+        manifest = write_built(folder, of_set, about(split, config.data, config.run.seed, limit))
+    for line in (*count_lines(split.counts), *split.notes, *notes):
+        console.print(line, markup=False, soft_wrap=True)
+    console.print("sets: " + ", ".join(f"{name} {len(tasks)}" for name, tasks in of_set.items() if tasks), markup=False)
+    console.print(f"content hash: {manifest['content_hash']}", markup=False)
+    console.print(f"built {out}; train on it with `arcslim grpo --data {out}`", markup=False, soft_wrap=True)
+
+
+def _in_the_way(out: Path) -> bool:
+    return out.exists() and (not out.is_dir() or any(out.iterdir()))
+
+
+def _everything(task: Any) -> bool:
+    return True
+
+
+def _limit(config: Config) -> tuple[Fits, dict[str, Any], list[str]]:
+    """Whether a task's prompt is within the limit, what the manifest says of it, and what is to be told."""
+    from arcslim.cli.dry_run import tokenizer_or_stand_in
+    from arcslim.prompts.render import Renderer
+
+    tokenizer, notes = tokenizer_or_stand_in(config)
+    renderer = Renderer(tokenizer, config.prompt)
+    said = {"model": config.model.name, **config.prompt.model_dump(mode="json"), "notes": notes}
+    return lambda task: len(renderer.render(task, "").token_ids) <= config.prompt.max_tokens, said, notes
+
+
+@contextlib.contextmanager
+def new_folder(out: Path, console: Console) -> Iterator[Path]:
+    """A folder that becomes ``out`` when the block ends well; nothing of it stays when it does not."""
+    from arcslim.runs.places import set_aside
+    from arcslim.runs.writing import sync_folder
+
+    try:
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=out.absolute().parent, prefix=f".{out.name}.", suffix=".partial"))
+    except OSError as error:
+        raise InputError(f"{out} cannot be made: {error.strerror}") from error
+    try:
+        yield folder
+        for path in folder.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        folder.chmod(0o755)
+        if _in_the_way(out):
+            console.print(f"what was in {out} now lies in {set_aside(out)}", markup=False, soft_wrap=True)
+        os.rename(folder, out)
+        sync_folder(out.absolute().parent)
+    except OSError as error:
+        raise InputError(f"{out} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
