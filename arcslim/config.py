@@ -1,4 +1,4 @@
-"""The one schema: every knob, its default and what it costs. Defaults stand here (SFT's in ``sft_config.py``).
+"""The one schema: every knob, its default and what it costs. Defaults stand here (data's and SFT's in files beside it).
 
 A value is resolved field default < preset < ``--set section.key=value`` < named flag (see ``presets.py``).
 Names are the field's terms: TRL's, PEFT's and transformers' where they have one.
@@ -10,8 +10,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from arcslim.data_config import DataSection as DataSection
 from arcslim.section import Count, Positive, Section, Share
-from arcslim.sft_config import ColumnsSection, SftSection
+from arcslim.sft_config import SftSection
 
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 Watch = Literal["stop", "warn", "ignore"]
@@ -51,42 +52,6 @@ class LoraSection(Section):
     )
     use_rslora: bool = False
     use_dora: bool = Field(False, description="cannot be served by vLLM")
-
-
-class DataSection(Section):
-    """Where tasks come from, and what is held out."""
-
-    columns: ColumnsSection = ColumnsSection()
-
-    sources: tuple[str, ...] = Field(
-        ("rearc",),
-        min_length=1,
-        description="specs with an optional weight: `rearc`, `rearc:ID,ID=0.5`, `arc1:train`, a JSON file, a folder",
-    )
-    tasks: Positive = Field(4000, description="how many training tasks to draw from the sources")
-    pairs: Annotated[int, Field(ge=1, le=10)] = Field(
-        4, description="example pairs of a generated task; one test pair more"
-    )
-    difficulty_min: Share = Field(0.0, description="RE-ARC's lower difficulty bound")
-    difficulty_max: Share = Field(0.2, description="RE-ARC's upper difficulty bound: sizes and clutter grow with it")
-    min_side: Annotated[int, Field(ge=1, le=30)] = Field(
-        3, description="generated instances with a shorter side are passed over"
-    )
-    max_side: Annotated[int, Field(ge=1, le=30)] = Field(
-        30, description="generated instances with a longer side are passed over"
-    )
-    allow_identity: bool = Field(False, description="keep generated instances whose output equals the input")
-    drop_trivial: bool = Field(
-        False, description="leave out tasks that need no thinking: the input copied or tiled, always the same output"
-    )
-    attempts: Positive = Field(
-        200, description="how often a generator may be asked again for one task before it is given up"
-    )
-    holdout_select: Count = Field(100, description="tasks held out to choose the best checkpoint on")
-    holdout_test: Count = Field(0, description="tasks held out for the final figures")
-    holdout_families: tuple[str, ...] = Field((), description="RE-ARC generators never trained on: tested apart")
-    holdout_family_tasks: Count = Field(100, description="tasks of those generators, evenly over them")
-    holdout_arc1: Count = Field(0, description="small ARC-1 tasks (that fit the prompt) tested apart at the end")
 
 
 class PromptSection(Section):

@@ -18,6 +18,7 @@ FLOORS = {
     "errors": 0,
     "section": 1,
     "sft_config": 1,
+    "data_config": 1,
     "sft_checks": 1,
     "config": 1,
     "fields": 1,

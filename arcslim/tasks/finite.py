@@ -120,6 +120,13 @@ class Gathering:
     def __len__(self) -> int:
         return len(self._groups)
 
+    def put(self, row: tuple[str, Task] | Refused) -> None:
+        """Take in what a reader gives."""
+        if isinstance(row, Refused):
+            self.refuse(row)
+        else:
+            self.add(row[1])
+
     def refuse(self, item: Refused) -> None:
         """Count a row that could not be read, and list it."""
         self.counts.read += 1

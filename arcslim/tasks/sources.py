@@ -7,24 +7,23 @@ the order of rows, files or generators: a finite source is shuffled by content a
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from arcslim.config import DataSection
-from arcslim.errors import InputError, TaskError
-from arcslim.tasks.arc import Loaded, Refused, load_arc1, load_path
-from arcslim.tasks.barc import read_barc, stream_barc
+from arcslim.errors import InputError
+from arcslim.tasks.arc import Refused
 from arcslim.tasks.built import read_built, read_manifest
 from arcslim.tasks.content import canonical_key
 from arcslim.tasks.finite import Counts, Finite, Gathering, Group, Screen
 from arcslim.tasks.generated import Rearc
+from arcslim.tasks.reading import READERS, existing, read_tasks
 from arcslim.tasks.rearc import RearcLimits, check_families, families
-from arcslim.tasks.spec import ARC1_SPLITS, BUILT, HUB, PATH, ROWS, SAMPLES, Spec, parse_spec
+from arcslim.tasks.spec import BUILT, HUB, PATH, ROWS, SAMPLES, Spec, parse_spec
+from arcslim.tasks.task import Task
 
-ARC2_PARTS = ("training", "evaluation")
 STREAMED = 1.1  # of the tasks asked for: so many are read of the hub's file, for some will be left out
 SPARE = 1000  # tasks of a large file that are kept beyond what is asked for: leaks among them are left out
 
@@ -85,9 +84,25 @@ def open_held_families(data: DataSection, seed: int) -> Rearc:
     return Rearc(Spec("rearc", "", 1.0), data.holdout_families, _limits(data), seed, Counts())
 
 
+def open_kept_out(data: DataSection) -> Iterator[Task]:
+    """Every task of ``data.keep_out``, whole and once for each of its tests.
+
+    Raises:
+        InputError: a spec that cannot be read, or that names generators or rows.
+    """
+    for text in data.keep_out:
+        spec = parse_spec(text)
+        if spec.kind not in READERS:
+            raise InputError(f"data.keep_out: {text!r} names no tasks that can be read", "give files, folders or ARC-1")
+        for row in read_tasks(spec, data.pairs):
+            if not isinstance(row, Refused):
+                yield row[1]
+                yield from row[1].for_each_test() if len(row[1].test) > 1 else ()
+
+
 def open_arc1(part: str, seed: int) -> Finite:
     """ARC-1, whole (``part`` empty) or one part of it."""
-    source = _open_arc1(Spec("arc1", part, 1.0), Opening(DataSection(), seed))
+    source = _open_read(Spec("arc1", part, 1.0), Opening(DataSection(), seed))
     source.forget(set())
     return source
 
@@ -115,28 +130,16 @@ def _open_rearc(spec: Spec, opening: Opening) -> Rearc:
     return Rearc(spec, names, _limits(data), opening.seed, Counts())
 
 
-def _open_arc1(spec: Spec, opening: Opening) -> Finite:
-    parts = (spec.argument,) if spec.argument else ARC1_SPLITS
-    return _gathered(spec, opening, (load_arc1(part, f"arc1:{part}") for part in parts))
-
-
-def _open_arc2(spec: Spec, opening: Opening) -> Finite:
-    """A folder of tasks, or ARC-AGI-2's repository, whose parts are folders."""
-    path = _existing(spec)
-    parts = [folder / part for folder in (path, path / "data") for part in ARC2_PARTS if (folder / part).is_dir()]
-    if path.is_dir() and parts and not any(path.glob("*.json")):
-        return _gathered(spec, opening, (load_path(part, f"arc2:{part.name}") for part in parts))
-    return _gathered(spec, opening, [load_path(path, "arc2")])
-
-
-def _open_path(spec: Spec, opening: Opening) -> Finite:
-    path = _existing(spec)
-    return _gathered(spec, opening, [load_path(path, path.name)])
+def _open_read(spec: Spec, opening: Opening) -> Finite:
+    gathering = Gathering(spec, opening.seed, None, opening.usable)
+    for row in read_tasks(spec, opening.data.pairs):
+        gathering.put(row)
+    return gathering.finite()
 
 
 def _open_built(spec: Spec, opening: Opening) -> Finite:
     """A built folder, in the order in which it was built."""
-    built = read_built(Path(spec.argument).expanduser())
+    built = read_built(existing(spec))
     source = Finite(spec, [], (), Counts(), brings=built.held)
     source.counts.read = sum(len(tasks) for tasks in built.sets.values())
     source.groups = [Group((task,), frozenset({canonical_key(task)})) for task in built.sets.get("train", ())]
@@ -150,18 +153,12 @@ def _open_barc(spec: Spec, opening: Opening) -> Finite:
     data = opening.data
     asked = data.tasks + data.holdout_select + data.holdout_test
     gathering = Gathering(spec, opening.seed, 2 * asked + SPARE, opening.usable)
-    passed_over = gathering.counts.refusals
-    rows = (
-        read_barc(_existing(spec), data.pairs, passed_over) if spec.argument else stream_barc(data.pairs, passed_over)
-    )
     fewer = taken = 0
-    for row in rows:
-        if isinstance(row, Refused):
-            gathering.refuse(row)
-            continue
-        gathering.add(row[1])
-        taken += 1
-        fewer += len(row[1].train) < data.pairs
+    for row in read_tasks(spec, data.pairs, gathering.counts.refusals):
+        gathering.put(row)
+        if not isinstance(row, Refused):
+            taken += 1
+            fewer += len(row[1].train) < data.pairs
         if not spec.argument and len(gathering) >= asked * STREAMED:
             break
     source = gathering.finite()
@@ -170,36 +167,11 @@ def _open_barc(spec: Spec, opening: Opening) -> Finite:
     return source
 
 
-def _gathered(spec: Spec, opening: Opening, parts: Iterable[Loaded]) -> Finite:
-    gathering = Gathering(spec, opening.seed, None, opening.usable)
-    for loaded in parts:
-        for item in loaded.refused:
-            gathering.refuse(item)
-        for task in loaded.tasks:
-            gathering.add(task)
-    return gathering.finite()
-
-
-def _existing(spec: Spec) -> Path:
-    path = Path(spec.argument).expanduser()
-    if not path.exists():
-        raise TaskError("not_found", f"no such file or folder: {spec.argument}", _near(path))
-    return path
-
-
 OPENERS: dict[str, Callable[[Spec, Opening], Source]] = {
     "rearc": _open_rearc,
-    "arc1": _open_arc1,
-    "arc2": _open_arc2,
+    "arc1": _open_read,
+    "arc2": _open_read,
     "barc": _open_barc,
-    PATH: _open_path,
+    PATH: _open_read,
     BUILT: _open_built,
 }
-
-
-def _near(path: Path) -> str | None:
-    """What stands beside a path that does not exist, if a name there is close to it."""
-    if not path.parent.is_dir():
-        return None
-    names = difflib.get_close_matches(path.name, [item.name for item in path.parent.iterdir()], n=1, cutoff=0.6)
-    return f"did you mean {path.with_name(names[0])}?" if names else None

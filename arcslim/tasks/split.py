@@ -22,7 +22,7 @@ from arcslim.tasks.finite import Counts, Finite
 from arcslim.tasks.generated import Rearc
 from arcslim.tasks.leaks import Seen
 from arcslim.tasks.mix import mixed, shares
-from arcslim.tasks.sources import Source, open_arc1, open_held_families, open_sources
+from arcslim.tasks.sources import Source, open_arc1, open_held_families, open_kept_out, open_sources
 from arcslim.tasks.task import Task
 from arcslim.tasks.trivial import why_trivial
 
@@ -76,6 +76,7 @@ def build_split(data: DataSection, seed: int, fits: Fits) -> Split:
 
     sources = open_sources(data, seed, usable)
     seen = Seen()
+    seen.hold(open_kept_out(data))
     brought = _hold_brought(sources, readable, seen)
     if brought:
         data = data.model_copy(update=NO_HOLDOUTS)

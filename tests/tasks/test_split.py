@@ -323,3 +323,23 @@ def test_shares_add_up_and_keep_within_their_rooms(number: int, sources: tuple[l
     if all(room is None for room in rooms):
         ideal = [number * weight / sum(weights) for weight in weights]
         assert all(abs(part - share) < 1 + 1e-6 for part, share in zip(given_, ideal, strict=True))
+
+
+def test_what_is_to_be_tested_on_is_never_trained_on(tmp_path: Path) -> None:
+    mine, turned = tmp_path / "mine", tmp_path / "turned"
+    mine.mkdir()
+    turned.mkdir()
+    write_tasks(mine, 6)
+    for path in sorted(mine.glob("*.json"))[:2]:
+        content = json.loads(path.read_text())
+        for pair in (*content["train"], *content["test"]):
+            for part in pair:
+                pair[part] = [[(cell + 1) % 10 for cell in row] for row in pair[part][::-1]]
+        (turned / path.name).write_text(json.dumps(content))
+    values: dict[str, Any] = {"sources": (str(mine),), "tasks": 10}
+    assert len(build(**values).train) == 6
+    split = build(keep_out=(str(turned),), **values)
+    assert len(split.train) == 4
+    assert split.counts[str(mine)]["held_out"] == 2
+    with pytest.raises(InputError, match="keep_out"):
+        build(keep_out=("rearc",), **values)
