@@ -78,7 +78,8 @@ def encode(texts: Iterable[Text], tokenizer: Any) -> Iterator[TrainingRow]:
     left = iter(texts)
     while some := list(islice(left, TOGETHER)):
         completions = [without_end(text.completion, tokenizer.eos_token) for text in some]
-        encoded = tokenizer(completions, add_special_tokens=False)["input_ids"]
+        # verbose: else it warns of rows over the model's length, which are counted and dealt with here
+        encoded = tokenizer(completions, add_special_tokens=False, verbose=False)["input_ids"]
         for text, completion in zip(some, encoded, strict=True):
             ids = np.array([*text.prompt.token_ids, *completion, end], dtype=np.int32)
             yield TrainingRow(text.row_id, text.source, ids, len(text.prompt.token_ids), text.key, text.task)

@@ -14,12 +14,15 @@ from arcslim.config import Config
 from arcslim.errors import DataError, InputError
 from arcslim.presets import load_config
 from arcslim.prompts.parse import parse
-from arcslim.prompts.render import Renderer, completion_text
-from arcslim.recipes.prepare import prepare
+from arcslim.prompts.render import Renderer, answer_text, completion_text
+from arcslim.recipes.prepare import Asked, prepare
 from arcslim.recipes.sft_prepare import SftData, prepare_sft
 from arcslim.recipes.sft_rows import IGNORED, TrainingRow, Truncation, to_dataset, truncation_lines
+from arcslim.tasks.grid import Grid
+from arcslim.tasks.task import Pair, Task
 from tests.policy.made import byte_tokenizer
 from tests.real_tokenizers import NAMES, real_tokenizer
+from tests.recipes.made import arcslim
 from tests.recipes.sft_made import PRESET
 
 QUESTION, THOUGHT, ANSWER = "What is 2 + 2?", "Two and two.\n\nThat is four.", "It is 4."
@@ -408,6 +411,57 @@ def test_tasks_and_rows_mix_and_no_row_asks_for_a_held_out_task(tmp_path: Path) 
     assert mixed.counts[str(path)] == {"read": 28, "kept": 20, "held_out": 8} and counts_add_up(mixed)
     assert len(mixed.train) == 28 and mixed.asked == alone.asked
     assert [row.input_ids for row in mixed.held] == [row.input_ids for row in alone.held]
+
+
+def recoloured(task: Task, by: int) -> Task:
+    """The same content in other colours; the background stays."""
+
+    def paint(grid: Grid | None) -> Grid:
+        assert grid is not None
+        return Grid([[cell and (cell - 1 + by) % 9 + 1 for cell in row] for row in grid.rows()])
+
+    def pairs(some: Sequence[Pair]) -> tuple[Pair, ...]:
+        return tuple(Pair(paint(pair.input), paint(pair.output)) for pair in some)
+
+    return Task(f"{task.task_id}-{by}", task.source, task.family, pairs(task.train), pairs(task.test))
+
+
+def test_rollouts_of_a_task_and_its_recoloured_twin_keep_their_own_prompts(tmp_path: Path) -> None:
+    """For a holdout they are one content; a right answer in other colours than the prompt's would be a wrong one."""
+    tokenizer = real_tokenizer("tiny")
+    config = config_of(tmp_path, "rearc:67a3c6ac", sets=["data.tasks=8"])
+    renderer, first = Renderer(tokenizer, config.prompt), prepare(config, tokenizer).train[0].task
+    tasks = [recoloured(first, by) for by in range(3)]
+    rows, samples, wanted = [], [], []
+    for number, task in enumerate(tasks):
+        truth, prompt = task.test[0].output, renderer.render(task, f"train-{number}")
+        assert truth is not None
+        completion = answer_text("Rule: mirror left to right. I turn every row of the test input.", truth, "compact")
+        rows.append(Asked(prompt, task).row)
+        samples.append({"prompt_id": prompt.prompt_id, "completion": completion, "cut_off": False})
+        wanted.append((list(prompt.token_ids), completion + tokenizer.eos_token))
+    write_rows(tmp_path / "run" / "tasks.jsonl", rows)
+    write_rows(tmp_path / "run" / "samples.jsonl", samples)
+    data = prepare_sft(config_of(tmp_path, f"samples:{tmp_path / 'run'}"), tokenizer)
+    assert len({row.key for row in data.train}) == 1
+    assert [(row.input_ids[: row.prompt_length], trained_text(row, tokenizer)) for row in data.train] == wanted
+
+
+def test_the_dry_run_shows_what_is_left_out_and_how_long_the_rows_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [*(row_of(number) for number in range(20)), {"question": "a", "answer": "b"}, long_row(3000, prompt=10)]
+    path = write_rows(tmp_path / "rows.jsonl", rows)
+    (tmp_path / "preset.toml").write_text(PRESET, encoding="utf-8")
+    words = ("sft", "--preset", tmp_path / "preset.toml", "--data", path, "--dry-run", "--set", "data.holdout_select=0")
+    assert arcslim(*words) == 0
+    shown = capsys.readouterr()
+    said = " ".join(shown.out.split())
+    assert "indexing errors" not in shown.err, "transformers' warning of a row that is left out anyway"
+    for part in ("no_reasoning", "too_long", "1 of 21 rows", "over 320 tokens", "over 480", "over 640", "left out"):
+        assert part in said
+    assert arcslim(*words, "--set", "data.columns.answer=solution") == 2
+    assert "present: answer, question, reasoning" in " ".join(capsys.readouterr().err.split())
 
 
 def test_grpo_says_who_takes_rows(tmp_path: Path) -> None:
