@@ -172,11 +172,11 @@ def _ask(held: Sequence[Text], renderer: Renderer) -> dict[str, tuple[Asked, ...
 
 def _leave_out_held(sources: Sequence[Source], held: Sequence[Text], asked: dict[str, tuple[Asked, ...]]) -> None:
     """No row of a question that is held out, wherever it came from."""
-    keys = {text.key for text in held}
+    keys = {key for text in held for key in (text.key, question_key(text.prompt))}
     for one in (one for some in asked.values() for one in some):
         keys |= {canonical_key(one.task), question_key(one.prompt)}  # as a task, and as the text of a row
     for source in sources:
-        kept = [text for text in source.texts if text.key not in keys]
+        kept = [text for text in source.texts if keys.isdisjoint((text.key, question_key(text.prompt)))]
         if len(kept) < len(source.texts):
             source.dropped["held_out"] += len(source.texts) - len(kept)
             source.texts = kept

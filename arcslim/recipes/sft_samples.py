@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from arcslim.errors import InputError, TaskError
 from arcslim.prompts.parse import parse
 from arcslim.rewards.degenerate import why_degenerate
 from arcslim.tasks.arc import parse_task
 from arcslim.tasks.rows import Row, Unreadable, read_rows
-from arcslim.tasks.spec import Spec
+from arcslim.tasks.spec import ROWS, Spec
 from arcslim.tasks.task import Task
 
 
@@ -85,19 +84,22 @@ def _judge(row: Row, tasks: dict[str, Task]) -> tuple[Task, str] | str:
 
 
 def _tasks(spec: Spec) -> dict[str, Task]:
+    """The run's tasks by prompt; a row that a crash tore costs its own rollouts alone."""
     path = Path(spec.argument).expanduser()
     folder = path if path.is_dir() else path.parent
     file = folder / "tasks.jsonl"
     if not file.is_file():
         raise InputError(f"{spec.name}: no tasks.jsonl beside its samples", "give a GRPO run's folder, as samples:RUN")
     tasks: dict[str, Task] = {}
-    with file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                row: Any = json.loads(line)
-                tasks[row["prompt_id"]] = parse_task(row["task"], row["task_id"], row["source"])
-            except (ValueError, KeyError, TypeError, TaskError) as error:
-                raise InputError(
-                    f"{file}:{number} is not a task: {error}", "give the folder as the run left it"
-                ) from error
+    wrong = ""
+    for row in read_rows(Spec(ROWS, str(file), 1.0)):
+        try:
+            if isinstance(row, Unreadable):
+                raise TaskError(row.reason, row.words)
+            values = row.values
+            tasks[values["prompt_id"]] = parse_task(values["task"], values["task_id"], values["source"])
+        except (KeyError, TypeError, TaskError) as error:
+            wrong = wrong or f"{row.place}: {error}"
+    if not tasks:
+        raise InputError(f"{file} holds no task: {wrong}", "give the folder as the run left it")
     return tasks
