@@ -58,8 +58,8 @@ class Source:
 
 
 def question_key(prompt: Prompt) -> bytes:
-    """Equal for the same conversation, whatever the blanks in it: of two such one must not be held out alone."""
-    turns = [(message["role"], " ".join(message["content"].split())) for message in prompt.messages]
+    """Equal for the same questions, whatever their blanks and system message: one alone must not be held out."""
+    turns = [(turn["role"], " ".join(turn["content"].split())) for turn in prompt.messages if turn["role"] != "system"]
     return hashlib.sha256(json.dumps(turns).encode()).digest()
 
 

@@ -82,9 +82,10 @@ def completion_of(row: Any) -> str:
     return str(tokenizer().decode(row.completion_ids)).removesuffix(tokenizer().eos_token)
 
 
-def prompt_of(row: Any) -> str:
-    """Without its blanks."""
-    return "".join(tokenizer().decode(row.input_ids[: row.prompt_length]).split())
+def question_of(row: Any) -> str:
+    """The user's turn without its blanks."""
+    prompt = "".join(tokenizer().decode(row.input_ids[: row.prompt_length]).split())
+    return prompt.rpartition("<|im_start|>user")[2]
 
 
 def test_right_rollouts_are_trained_on_as_they_were_written(tmp_path: Path) -> None:
@@ -203,18 +204,28 @@ def test_whole_tasks_are_held_out_and_asked(tmp_path: Path) -> None:
 
 
 def test_no_row_tells_the_answer_of_a_held_out_task_whatever_its_form(tmp_path: Path) -> None:
-    """A task that a run's rollout asks for, and a row of a file whose text asks the same."""
+    """A task that a run's rollout asks for, and a row of a file whose text asks the same, or so after other words."""
     run = write_run(tmp_path / "run", *((number, solved(one)) for number, one in enumerate(asked())))
-    rows = [
-        {"question": one.prompt.messages[0]["content"].strip(), "reasoning": f"I recall {number}.", "answer": "So."}
-        for number, one in enumerate(asked())
+    questions = [one.prompt.messages[0]["content"].strip() for one in asked()]
+    plain = [
+        {"question": question, "reasoning": f"I recall {number}.", "answer": "So."}
+        for number, question in enumerate(questions)
     ]
-    path = write_rows(tmp_path / "rows.jsonl", rows)
-    sets = ("data.holdout_select=8",)
-    for sources in ([f"samples:{run}", path], [path, f"samples:{run}"]):
-        data = prepare_sft(config_of(tmp_path, *sources, sets=sets), tokenizer())
+    with_system = [
+        {
+            "messages": [
+                {"role": "system", "content": f"Be brief, number {number}."},
+                {"role": "user", "content": question},
+                {"role": "assistant", "content": f"<think>I recall {number}.</think>So."},
+            ]
+        }
+        for number, question in enumerate(questions)
+    ]
+    files = [write_rows(tmp_path / f"{n}.jsonl", rows) for n, rows in enumerate((plain, with_system))]
+    for sources in ([f"samples:{run}", *files], [*files, f"samples:{run}"]):
+        data = prepare_sft(config_of(tmp_path, *sources, sets=("data.holdout_select=8",)), tokenizer())
         assert counts_add_up(data)
-        trained, out = ({prompt_of(row) for row in rows} for rows in (data.train, data.held))
+        trained, out = ({question_of(row) for row in rows} for rows in (data.train, data.held))
         assert {row.task is None for row in data.held} == {True, False}, "of both forms"
         assert trained and not out & trained
 
