@@ -25,6 +25,10 @@ from arcslim.runs.signals import StopRequest
 from arcslim.runs.trackers import prepare_report_to
 
 RESOLVED = "resolved.toml"
+# What a run that is resumed keeps: what it learns, from what, and in which order; its figures would mean two things.
+KEPT_SECTIONS = ("model", "lora", "data", "prompt", "reward")
+KEPT = ("run.seed", "sft.packing", "sft.max_length", "sft.over_length", "sft.samples_per_task", "sft.batch_size",
+        "sft.group_by_length", "sft.lora_r", "sft.lora_alpha", "sft.prefill_template")  # fmt: skip
 Recipe = Callable[..., Any]
 
 
@@ -67,7 +71,7 @@ def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -
     with _open_folder(place, options) as folder:
         report_to, notes = prepare_report_to(config.run.report_to, folder.path)
         config = config.model_copy(update={"run": config.run.model_copy(update={"report_to": tuple(report_to)})})
-        config = _with_measured_floor(config, folder)
+        config = _with_measured_floor(config, folder, options)
         title = f"arcslim {recipe} · {resolved.preset or 'defaults'} · {folder.path}"
         view = open_view(title, price_per_hour=config.run.price_per_hour, max_hours=config.run.max_hours)
         with view, StopRequest(view.stopping) as stop:
@@ -124,14 +128,14 @@ def _refuse_another_run(folder: RunFolder, config: Config, options: TrainOptions
     old = folder.path / RESOLVED
     if folder.checkpoint is None or not old.is_file():
         return
-    before = load_config(str(old), (), {}).config
+    before = load_config(str(old), recipe=options.recipe).config
     names = [name for name in FIELDS if name not in ("run.dir", "reward.min_thinking.min_tokens")]
     changed = [
         f"{name} {value_of(before, name)} → {value_of(config, name)}"
         for name in names
         if value_of(before, name) != value_of(config, name)
     ]
-    other = [words for words in changed if words.split(".")[0] in ("model", "lora", "data", "prompt", "reward")]
+    other = [words for words in changed if words.split()[0] in KEPT or words.split(".")[0] in KEPT_SECTIONS]
     if other and not options.force:
         raise RunFolderError(
             f"{folder.path} is the run of another configuration: {'; '.join(other)}",
@@ -184,11 +188,11 @@ def _write_records(folder: RunFolder, resolved: Resolved, config: Config) -> Non
     folder.write_json("environment.json", environment(world_size=1))
 
 
-def _with_measured_floor(config: Config, folder: RunFolder) -> Config:
+def _with_measured_floor(config: Config, folder: RunFolder, options: TrainOptions) -> Config:
     """On a resume: the least thinking that the run measured at its start, where nothing else is asked for."""
     thinking, old = config.reward.min_thinking, folder.path / RESOLVED
     if folder.checkpoint is None or thinking.min_tokens or not old.is_file():
         return config
-    measured = load_config(str(old), (), {}).config.reward.min_thinking.min_tokens
+    measured = load_config(str(old), recipe=options.recipe).config.reward.min_thinking.min_tokens
     kept = config.reward.model_copy(update={"min_thinking": thinking.model_copy(update={"min_tokens": measured})})
     return config.model_copy(update={"reward": kept})

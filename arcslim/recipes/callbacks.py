@@ -198,7 +198,7 @@ class Evaluate(TrainerCallback):
         self._sink.metrics(step, "eval", values)
         self._report(values)
         self._run.evaluated_step = step
-        improved = self._run.improve(values[self._run.goal.metric], step)
+        improved = self._run.improve(values[self._run.goal.metric], step, values.get("eval/loss"))
         if improved:
             self._run.best_values = values
         return improved

@@ -6,12 +6,14 @@ are put in order by us as well (``sft_order.py``), epoch after epoch, so that a 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from arcslim.config import Config, LoraSection
+from arcslim.errors import InputError, RunFolderError
 from arcslim.policy.load import adapter_unrounded, load_policy, print_to_log, start_unsloth
 from arcslim.policy.precision import mixed_precision
 from arcslim.prompts.template import prefill_template
@@ -21,7 +23,7 @@ from arcslim.recipes.sft_prepare import SftData, limit_of, prepare_sft
 from arcslim.recipes.sft_rows import TrainingRow, to_dataset, truncation_lines
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.recipes.start import Evaluator, look_at_the_start
-from arcslim.recipes.state import LOSS, PASS_AT_1, RunState
+from arcslim.recipes.state import LOSS, PASS_AT_1, Goal, RunState
 from arcslim.recipes.training import Outcome, Plan, Training
 
 SMALLER_UPDATE = "halve sft.per_device_train_batch_size (the update stays as it is), or lower sft.max_length"
@@ -46,6 +48,17 @@ def run(
     stop.check()
 
     arguments = sft_config(config, store.path, cache_dir)
+    if config.sft.packing == "wrapped" and policy.device != "cpu":
+        raise InputError(
+            "sft.packing=wrapped: Unsloth's trainer takes padding out with any packing, and rows that are cut in two "
+            "would then be read as whole ones",
+            "choose sft.packing=bfd, or none",
+        )
+    packed = bool(arguments.packing)
+    if config.sft.packing != "none" and not packed:
+        sink.event(
+            0, "warning", "sft.packing: Unsloth's CPU backend turns packing off; each row is a sequence of its own"
+        )
     from trl import SFTTrainer  # after Unsloth, which replaces it on a GPU
 
     order = in_order([len(row) for row in data.train], config.sft, seed=config.run.seed)
@@ -55,8 +68,10 @@ def run(
             processing_class=policy.tokenizer,
             args=arguments,
             train_dataset=to_dataset(data.train).select(order),
-            data_collator=None if config.sft.packing != "none" else collator(policy.tokenizer),
+            data_collator=None if packed else collator(policy.tokenizer),
         )
+    if packed:  # TRL packs the longest first
+        trainer.train_dataset = trainer.train_dataset.shuffle(seed=config.run.seed)
     max_steps = config.sft.max_steps or updates(len(trainer.train_dataset), config)
     arguments.max_steps = trainer.args.max_steps = max_steps
     for line in geometry_lines(config, data, trainer, max_steps):
@@ -64,7 +79,7 @@ def run(
 
     held_loss = HeldLoss(trainer, data.held, collator(policy.tokenizer), arguments.per_device_eval_batch_size, stop)
     evaluator = Evaluator(config, policy, data.asked, sink, stop, held_loss if data.held else None)
-    state = RunState(PASS_AT_1 if "select" in data.asked else LOSS)
+    state = RunState(goal_of(data), parts={"rows": SameRows(data)})
     plan, tokens = Plan(max_steps, SMALLER_UPDATE), StepTokens(data.train, order, config, trainer)
     training = Training(config, policy, trainer, plan, tokens, evaluator, state, sink, store, stop, resume_from)
     training.add_callbacks()
@@ -81,6 +96,33 @@ def run(
     return training.sum_up()
 
 
+def goal_of(data: SftData) -> Goal:
+    """pass@1 where all that is held out are ARC tasks, else the loss on the held-out rows."""
+    only_tasks = "select" in data.asked and all(row.task is not None for row in data.held)
+    return PASS_AT_1 if only_tasks else LOSS
+
+
+class SameRows:
+    """A run that is resumed goes on with the rows that it began with: their digest is in its state."""
+
+    def __init__(self, data: SftData) -> None:
+        digest = hashlib.sha256()
+        for row in (*data.train, *data.held):
+            digest.update(row.ids.tobytes() + row.prompt_length.to_bytes(4, "big"))
+        self._digest = digest.hexdigest()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sha256": self._digest}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Raises RunFolderError where the rows are others by now."""
+        if state["sha256"] != self._digest:
+            raise RunFolderError(
+                "the rows are not those that this run began with: data, tokenizer or template changed",
+                "go on with the data as they were, or start a new run from its final/ by --model",
+            )
+
+
 class StepTokens:
     """What stands in the place of GRPO's rollouts: no drawing, and the tokens of each step's rows.
 
@@ -93,7 +135,7 @@ class StepTokens:
 
     def __init__(self, rows: Sequence[TrainingRow], order: Sequence[int], config: Config, trainer: Any) -> None:
         self._rows, self._order, self._trainer = rows, order, trainer
-        self._batch = 0 if config.sft.packing != "none" else config.sft.batch_size or 0
+        self._batch = 0 if trainer.args.packing else config.sft.batch_size or 0
 
     def take_pending(self) -> dict[str, float]:
         step = int(self._trainer.state.global_step)
@@ -139,7 +181,9 @@ def updates(rows: int, config: Config) -> int:
 
 def geometry_lines(config: Config, data: SftData, trainer: Any, max_steps: int) -> list[str]:
     sft = config.sft
-    what = "rows" if sft.packing == "none" else f"sequences of up to {limit_of(config)} tokens (packing {sft.packing})"
+    what = (
+        "rows" if not trainer.args.packing else f"sequences of up to {limit_of(config)} tokens (packing {sft.packing})"
+    )
     epochs = (
         f"{max_steps * (sft.batch_size or 1) / len(data.train):.3g}" if sft.max_steps else f"{sft.num_train_epochs:g}"
     )

@@ -26,6 +26,8 @@ class HeldLoss:
     def __call__(self) -> dict[str, float]:
         trainer, model = self._trainer, self._trainer.model
         was_training = model.training
+        if hasattr(model, "for_training"):  # Unsloth on a GPU: the kernels of training, also before it began
+            model.for_training()
         model.eval()
         total, tokens = 0.0, 0
         try:
@@ -34,6 +36,9 @@ class HeldLoss:
                 rows = self._rows[start : start + self._batch_size]
                 batch = self._collate([{"input_ids": row.input_ids, "labels": row.labels} for row in rows])
                 trained = int((batch["labels"][:, 1:] != -100).sum())
+                # Padding stands on the right, where no row looks: a mask would cost width x width, a cache the KV.
+                batch.pop("attention_mask", None)
+                batch["use_cache"] = False
                 # The precision of training also before it began, when accelerate has not wrapped the model's forward.
                 with torch.no_grad(), trainer.accelerator.autocast():
                     loss = trainer.compute_loss(model, trainer._prepare_inputs(batch))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 
 import tomlkit
 
 from arcslim.config import Config
-from arcslim.errors import RewardError
+from arcslim.errors import RewardError, Stopped
 from arcslim.policy.load import Policy
 from arcslim.recipes.evaluate import Evaluation, evaluate
 from arcslim.recipes.prepare import Asked, Prepared
@@ -38,7 +39,7 @@ class Evaluator:
     ) -> None:
         self._config, self._policy, self._held, self._sink, self._stop = config, policy, held, sink, stop
         self._losses = losses
-        self.is_running = False  # stays True where an error ended one
+        self.running: tuple[str, str] | None = None  # phase, and what to lower in it; stays where an error ended one
 
     @property
     def can_select(self) -> bool:
@@ -52,9 +53,8 @@ class Evaluator:
             rolled = self.on(self._held["select"], self._config.run.eval_samples, "eval")
         if self._losses is None:
             return rolled
-        self.is_running = True
-        losses = self._losses()
-        self.is_running = False
+        with self._phase("the held-out loss", "sft.per_device_train_batch_size or sft.max_length"):
+            losses = self._losses()
         return Evaluation(rolled.values | losses, rolled.rollouts)
 
     def tests(self, step: int) -> dict[str, float]:
@@ -70,24 +70,32 @@ class Evaluator:
 
     def on(self, asked: tuple[Asked, ...], samples: int, prefix: str) -> Evaluation:
         run = self._config.run
-        self.is_running = True
 
         def on_batch(done: int, of: int) -> None:
             self._sink.progress(0, 0, phase="evaluation", done=done, of=of)
             self._stop.check()
 
-        evaluation = evaluate(
-            self._policy,
-            asked,
-            self._config.generation,
-            samples=samples,
-            batch=run.eval_batch,
-            seed=run.seed + 1,
-            prefix=prefix,
-            on_batch=on_batch,
-        )
-        self.is_running = False
-        return evaluation
+        with self._phase("an evaluation", "run.eval_batch"):
+            return evaluate(
+                self._policy,
+                asked,
+                self._config.generation,
+                samples=samples,
+                batch=run.eval_batch,
+                seed=run.seed + 1,
+                prefix=prefix,
+                on_batch=on_batch,
+            )
+
+    @contextlib.contextmanager
+    def _phase(self, name: str, knob: str) -> Iterator[None]:
+        self.running = (name, f"lower {knob}")
+        try:
+            yield
+        except Stopped:
+            self.running = None
+            raise
+        self.running = None
 
 
 def tell_data(prepared: Prepared, sink: Sink) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,7 +36,9 @@ class Goal:
         return self.metric.partition("/")[2]
 
     def beats(self, value: float, other: float | None) -> bool:
-        """Whether ``value`` is better than ``other``; anything is better than nothing."""
+        """Whether ``value`` is better than ``other``; any number is better than None, NaN than nothing."""
+        if not math.isfinite(value):
+            return False
         return other is None or (value > other if self.higher_is_better else value < other)
 
 
@@ -58,6 +61,7 @@ class RunState:
     parts: Mapping[str, Remembers] = field(default_factory=dict)
     best: float | None = None
     best_step: int | None = None
+    best_loss: float | None = None
     stale: int = 0
     evaluated_step: int = 0
     seconds: float = 0.0
@@ -67,15 +71,18 @@ class RunState:
     tested_step: int | None = None
     test_values: dict[str, float] = field(default_factory=dict)
 
-    def improve(self, value: float, step: int) -> bool:
+    def improve(self, value: float, step: int, loss: float | None = None) -> bool:
         """Take an evaluation in: True where it is the best of a checkpoint so far (the earlier one on a tie).
 
+        ``loss`` on held-out rows breaks ties, where a recipe has one: a policy that solves nothing yet may be learning.
         It counts as stale where it does not beat the starting policy either.
         """
-        ahead = self.goal.beats(value, self.best) and self.goal.beats(value, self.start.get(self.goal.metric))
-        self.stale = 0 if ahead else self.stale + 1
-        if self.goal.beats(value, self.best):
-            self.best, self.best_step = value, step
+        tied = value == self.best and loss is not None and LOSS.beats(loss, self.best_loss)
+        start = self.start.get(self.goal.metric)
+        ahead = self.goal.beats(value, self.best) and self.goal.beats(value, start)
+        self.stale = 0 if ahead or tied else self.stale + 1
+        if tied or self.goal.beats(value, self.best):
+            self.best, self.best_step, self.best_loss = value, step, loss
             return True
         return False
 
@@ -90,6 +97,7 @@ class RunState:
             "parts": {name: part.state_dict() for name, part in self.parts.items()},
             "best": self.best,
             "best_step": self.best_step,
+            "best_loss": self.best_loss,
             "stale": self.stale,
             "evaluated_step": self.evaluated_step,
             "seconds": self.seconds,
@@ -117,6 +125,7 @@ class RunState:
             for name, part in self.parts.items():
                 part.load_state_dict(data["parts"][name])
             self.best, self.best_step, self.stale = data["best"], data["best_step"], data["stale"]
+            self.best_loss = data["best_loss"]
             self.evaluated_step = data["evaluated_step"]
             self.seconds, self.start, self.best_values = data["seconds"], data["start"], data["best_values"]
             self.entropy_coef = data["entropy_coef"]

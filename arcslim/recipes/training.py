@@ -155,8 +155,8 @@ class Training:
             yield
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
-            if self._evaluator.is_running:
-                phase, mend = "an evaluation", "lower run.eval_batch"
+            if self._evaluator.running is not None:
+                phase, mend = self._evaluator.running
             elif self._rollouts.is_drawing:
                 phase, mend = "a rollout", "lower generation.rollout_batch or generation.max_completion_length"
             else:

@@ -233,3 +233,17 @@ def test_right_rollouts_become_rows(whole: Folder, tmp_path: Path) -> None:
     counts = {name: int(number) for name, number in re.findall(r"(\w+) (\d+)", said.partition(": ")[2])}
     assert counts["read"] == len(whole.rows("samples")) == sum(counts.values()) - counts["read"]
     assert 0 < counts["kept"] <= len(right)
+
+
+def test_a_run_is_not_resumed_on_other_rows(taught: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another seed holds out other questions: those trained on so far would be tested on."""
+    run = taught.copy_to(tmp_path / "run")
+    assert arcslim("sft", "--run-dir", run.path, "--resume", "checkpoint-4", "--seed", "9") == 2
+    assert "run.seed 0 → 9" in capsys.readouterr().err
+    from arcslim.errors import RunFolderError
+    from arcslim.recipes.sft import SameRows
+
+    same = SameRows.__new__(SameRows)
+    same._digest = "another"
+    with pytest.raises(RunFolderError, match="not those that this run began with"):
+        same.load_state_dict(run.state(4)["parts"]["rows"])

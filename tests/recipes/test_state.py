@@ -73,3 +73,19 @@ def test_a_file_that_is_not_ours_is_an_error_with_a_way_out(tmp_path: Path, cont
     with pytest.raises(RunFolderError, match="cannot be read") as caught:
         fresh().load(tmp_path)
     assert caught.value.hint
+
+
+def test_a_better_loss_breaks_a_tie() -> None:
+    """A policy that solves nothing yet may be learning all the same: its last checkpoint is the best, and not stale."""
+    state = RunState()
+    state.start = {"eval/pass@1": 0.0}
+    assert [state.improve(0.0, step, loss) for step, loss in ((1, 0.9), (2, 0.7), (3, 0.8))] == [True, True, False]
+    assert (state.best_step, state.stale) == (2, 1)
+
+
+def test_what_is_no_number_is_never_the_best() -> None:
+    state = RunState(LOSS)
+    assert [state.improve(value, step) for step, value in enumerate((float("nan"), 0.5, float("inf")))] == [
+        False, True, False,
+    ]  # fmt: skip
+    assert state.best == 0.5
