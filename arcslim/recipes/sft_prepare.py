@@ -81,12 +81,40 @@ def prepare_sft(config: Config, tokenizer: Any) -> SftData:
         if spec.kind in ROW_KINDS:
             sources.append(read_source(spec, config, renderer, tokenizer.eos_token))
     if any(spec.kind in ROW_KINDS for spec in specs):
+        _once(sources)
+        notes += _not_held(config, bool(tasks))
         more = _hold_out(sources, config, bool(tasks), notes)
         held += more
         if not tasks:
             asked = _ask(more, renderer)
     _leave_out_held(sources, held, asked)
     return _encoded(config, tokenizer, sources, held, asked, counts, split, notes)
+
+
+def _once(sources: Sequence[Source]) -> None:
+    """A row that two sources have is trained on once: it stays in the first."""
+    seen: set[tuple[bytes, str]] = set()
+    for source in sources:
+        marks = [(text.key, text.completion) for text in source.texts]
+        kept = [text for text, mark in zip(source.texts, marks, strict=True) if mark not in seen]
+        if len(kept) < len(marks):
+            source.dropped["duplicate"] += len(marks) - len(kept)
+            source.texts = kept
+        seen.update(marks)
+
+
+def _not_held(config: Config, has_tasks: bool) -> list[str]:
+    """What is asked to be held out, and is not, since it says something about tasks and these are rows."""
+    if has_tasks:
+        return ["no question of the row sources is held out: the held-out ARC tasks measure the run"]
+    asked = [
+        f"data.{name}" for name in ("holdout_test", "holdout_families", "holdout_arc1") if getattr(config.data, name)
+    ]
+    return (
+        [f"{', '.join(asked)}: of ARC specs alone; these sources hold out data.holdout_select questions"]
+        if asked
+        else []
+    )
 
 
 def _encoded(

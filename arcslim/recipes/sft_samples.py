@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -28,15 +28,18 @@ class Counting(Protocol):
 
 @dataclass(frozen=True)
 class Sample:
+    """A right rollout: what it thought, and its answer, which is the task's truth."""
+
     place: str
     task: Task
-    completion: str
+    thinking: str
 
 
-def right_samples(spec: Spec, a_task: int, counts: Counting) -> Iterator[Sample]:
+def right_samples(spec: Spec, a_task: int, held_families: Container[str], counts: Counting) -> Iterator[Sample]:
     """Right rollouts in the run's order, at most ``a_task`` different ones a task (0: all); the rest is counted.
 
-    The answer is held against the task again: a row that says that it was right is not believed.
+    Rollouts on generators that are held out (``held_families``) are left out too. The answer is held against the task
+    again: a row that says that it was right is not believed.
 
     Raises:
         InputError: there is no such run, or it lacks its ``tasks.jsonl``.
@@ -53,20 +56,22 @@ def right_samples(spec: Spec, a_task: int, counts: Counting) -> Iterator[Sample]
         if isinstance(found, str):
             counts.drop(found, row.place)
             continue
-        task, completion = found
-        mark = hashlib.sha256(f"{row.values['prompt_id']}/{completion}".encode()).digest()
-        if mark in seen:
+        task, thinking = found
+        mark = hashlib.sha256(f"{row.values['prompt_id']}/{thinking}".encode()).digest()
+        if task.family in held_families:
+            counts.drop("held_out", row.place)
+        elif mark in seen:
             counts.drop("duplicate", row.place)
         elif a_task and taken[row.values["prompt_id"]] >= a_task:
             counts.drop("enough_of_this_task", row.place)
         else:
             seen.add(mark)
             taken[row.values["prompt_id"]] += 1
-            yield Sample(row.place, task, completion)
+            yield Sample(row.place, task, thinking)
 
 
 def _judge(row: Row, tasks: dict[str, Task]) -> tuple[Task, str] | str:
-    """The task and the completion, or why it is left out."""
+    """The task and the thinking, or why it is left out."""
     values = row.values
     task, completion = tasks.get(str(values.get("prompt_id"))), values.get("completion")
     if task is None or not isinstance(completion, str):
@@ -80,7 +85,7 @@ def _judge(row: Row, tasks: dict[str, Task]) -> tuple[Task, str] | str:
         return "no_thinking"
     if completion.count("</think>") != 1 or "<think>" in completion:
         return "several_blocks"
-    return task, completion
+    return task, parsed.thinking
 
 
 def _tasks(spec: Spec) -> dict[str, Task]:
@@ -97,7 +102,8 @@ def _tasks(spec: Spec) -> dict[str, Task]:
             if isinstance(row, Unreadable):
                 raise TaskError(row.reason, row.words)
             values = row.values
-            tasks[values["prompt_id"]] = parse_task(values["task"], values["task_id"], values["source"])
+            task = parse_task(values["task"], values["task_id"], values["source"])
+            tasks[values["prompt_id"]] = replace(task, family=str(values["family"]))
         except (KeyError, TypeError, TaskError) as error:
             wrong = wrong or f"{row.place}: {error}"
     if not tasks:

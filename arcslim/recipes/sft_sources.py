@@ -152,11 +152,14 @@ class _Reader:
 
 def _samples(spec: Spec, config: Config, renderer: Renderer, source: Source) -> Iterator[Text]:
     prompts: dict[Task, Prompt] = {}
-    for sample in right_samples(spec, config.sft.samples_per_task, source):
-        task = sample.task
+    for sample in right_samples(spec, config.sft.samples_per_task, config.data.holdout_families, source):
+        task, truth = sample.task, sample.task.test[0].output
+        assert truth is not None  # that of a right answer
         if task not in prompts:
             prompts[task] = renderer.render(task, sample.place)
         if len(prompts[task].token_ids) > config.prompt.max_tokens:
             source.drop("prompt_too_long", f"{sample.place}: {len(prompts[task].token_ids)} tokens")
             continue
-        yield Text(sample.place, spec.name, prompts[task], sample.completion, canonical_key(task), task)
+        # In the grid format that the prompt asks for, whatever that of the run was.
+        completion = answer_text(sample.thinking, truth, config.prompt.grid)
+        yield Text(sample.place, spec.name, prompts[task], completion, canonical_key(task), task)
