@@ -247,3 +247,17 @@ def test_held_out_arc_tasks_stay_held_out(tmp_path: Path) -> None:
     mixed = prepare_sft(config_of(tmp_path, source, f"samples:{run}", sets=sets), tokenizer())
     assert mixed.counts[f"samples:{run}"] == {"read": 4, "kept": 0, "held_out": 4}
     assert json.dumps([row.input_ids for row in mixed.train]) == json.dumps([row.input_ids for row in alone.train])
+
+
+def test_rollouts_of_held_out_generators_are_not_trained_on(tmp_path: Path) -> None:
+    """The family decides, and not only the content: the run is tested on other instances of the same generator."""
+    run = write_run(tmp_path / "run", *((number, solved(one)) for number, one in enumerate(asked())))
+    held = asked()[0].task.family
+    others = sum(one.task.family != held for one in asked())
+    sets = (f'data.holdout_families=["{held}"]',)
+    data = prepare_sft(config_of(tmp_path, f"samples:{run}", sets=sets), tokenizer())
+    assert 0 < others < TASKS
+    assert {row.task.family for row in data.train if row.task is not None} == {
+        one.task.family for one in asked() if one.task.family != held
+    }
+    assert data.counts[f"samples:{run}"]["held_out"] == TASKS - others
