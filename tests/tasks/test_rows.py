@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,31 @@ def test_the_hub_without_a_network_is_an_error_with_the_way_out() -> None:
     with pytest.raises(InputError) as caught:
         list(read_rows(or_hub(parse_spec("nobody/has-this"))))
     assert "nobody/has-this" in str(caught.value) and "local JSONL or parquet" in str(caught.value)
+
+
+def test_numbers_that_json_does_not_know_are_read_where_no_text_is_wanted(tmp_path: Path) -> None:
+    """NaN in a column that nobody asks for costs no row; so writes Python's own `json`."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"question": "q", "score": NaN, "worst": -Infinity}\n', encoding="utf-8")
+    (row,) = read(path)
+    assert isinstance(row, Row) and row.values["question"] == "q"
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz"])
+def test_a_huge_line_is_never_held(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 MB in one line, read with some MB: the row behind it is read, and has the right place."""
+    monkeypatch.setattr(rows_module, "LONGEST_LINE", 2**20)
+    path = tmp_path / name
+    with gzip.open(path, "wb", compresslevel=1) if name.endswith(".gz") else path.open("wb") as file:
+        file.write(b'{"question": "')
+        for _ in range(60):
+            file.write(b"x" * 10**6)
+        file.write(b'"}\n' + jsonl(ROW_A))
+    tracemalloc.start()
+    try:
+        found = [(row.place, isinstance(row, Row)) for row in read(path)]
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == [(f"{name}:1", False), (f"{name}:2", True)]
+    assert most < 8 * 2**20
