@@ -15,18 +15,27 @@ from arcslim.errors import Problem
 from arcslim.findings import Findings
 from arcslim.sft_checks import check_sft
 
+GRPO, SFT = "grpo", "sft"
 
-def check(config: Config, origins: Mapping[str, str]) -> tuple[list[Problem], list[Problem]]:
-    """All refusals and all warnings of a configuration whose single values are valid."""
+
+def check(config: Config, origins: Mapping[str, str], recipe: str | None = None) -> tuple[list[Problem], list[Problem]]:
+    """All refusals and all warnings of a configuration whose single values are valid.
+
+    A ``recipe`` is not held up by the knobs that another one alone reads; None: every recipe, as one preset serves
+    them all.
+    """
     found = Findings(origins)
-    _check_geometry(config, found)
+    if recipe in (None, GRPO):
+        _check_geometry(config, found)
     _check_lengths(config, found)
     _check_model(config, found)
     _check_data(config, found)
-    _check_rewards(config, found)
-    _warn_sampling(config, found)
-    _warn_optimisation(config, found)
-    check_sft(config, found)
+    if recipe in (None, GRPO):
+        _check_rewards(config, found)
+        _warn_sampling(config, found)
+        _warn_optimisation(config, found)
+    if recipe in (None, SFT):
+        check_sft(config, found)
     return found.problems, found.warnings
 
 

@@ -151,17 +151,22 @@ def _shown(path: Path) -> str:
 
 
 def load_config(
-    preset: str | None = None, sets: Sequence[str] = (), flags: Mapping[str, object] | None = None
+    preset: str | None = None,
+    sets: Sequence[str] = (),
+    flags: Mapping[str, object] | None = None,
+    *,
+    recipe: str | None = None,
 ) -> Resolved:
     """Resolve default < preset < ``sets`` < ``flags`` (dotted name to value; None: not given).
 
-    ``preset`` is a name or a path to a TOML file. Raises ConfigError with every problem at once, each with its file
-    and line or its flag; InputError if there is no such preset.
+    ``preset`` is a name or a path to a TOML file. ``recipe``: what is wrong for another one alone is passed over.
+    Raises ConfigError with every problem at once, each with its file and line or its flag; InputError if there is no
+    such preset.
     """
     found = find_preset(preset) if preset is not None else None
     layers = [_preset_layer(found)] if found is not None else []
     layers += [_set_layer(sets), _flag_layer(flags or {})]
-    return _resolve(layers, found.name if found is not None else None)
+    return _resolve(layers, found.name if found is not None else None, recipe)
 
 
 def load_preset_text(text: str, place: str) -> Resolved:
@@ -169,7 +174,7 @@ def load_preset_text(text: str, place: str) -> Resolved:
     return _resolve([_preset_layer(Preset(Path(place).stem, Path(place), text))], Path(place).stem)
 
 
-def _resolve(layers: Sequence[_Layer], preset: str | None) -> Resolved:
+def _resolve(layers: Sequence[_Layer], preset: str | None, recipe: str | None = None) -> Resolved:
     origins = dict.fromkeys(FIELDS, "default")
     tree: dict[str, Any] = {}
     for layer in layers:
@@ -189,7 +194,7 @@ def _resolve(layers: Sequence[_Layer], preset: str | None) -> Resolved:
     else:
         filled = config.sft.filled(full_finetuning=config.model.full_finetuning)
         config = config.model_copy(update={"sft": filled})
-        refused, warnings = check(config, origins)
+        refused, warnings = check(config, origins, recipe)
         problems += refused
     if problems:
         raise ConfigError(problems)

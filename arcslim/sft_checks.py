@@ -1,7 +1,4 @@
-"""Checks over the knobs of SFT; called from ``checks.py``, and of the same form.
-
-They hold for every run, whichever its recipe, because one preset serves every recipe.
-"""
+"""Checks over the knobs of SFT; called from ``checks.py``, and of the same form."""
 
 from __future__ import annotations
 

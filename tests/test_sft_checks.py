@@ -105,6 +105,34 @@ def test_an_early_stop_without_held_out_rows_is_refused() -> None:
     assert "run.early_stop needs held-out" in said
 
 
+# Both pass for the one recipe, and for the other they are refused, or warned of.
+SFT_ALONE = ["sft.max_length=4096", "model.max_seq_length=4000", "prompt.max_tokens=1000"]
+GRPO_ALONE = ["run.save_steps=7", "grpo.steps_per_generation=32", "optim.gradient_accumulation_steps=16"]
+
+
+@pytest.mark.parametrize(("sets", "own", "other"), [(SFT_ALONE, "sft", "grpo"), (GRPO_ALONE, "grpo", "sft")])
+def test_a_recipe_is_not_held_up_by_knobs_that_only_another_one_reads(sets: list[str], own: str, other: str) -> None:
+    assert load_config(None, sets, recipe=other).warnings == ()
+    for recipe in (own, None):
+        with pytest.raises(ConfigError):
+            load_config(None, sets, recipe=recipe)
+
+
+def test_nor_does_it_hear_of_their_doubts() -> None:
+    sets = ["sft.packing=bfd", "grpo.scale_rewards=group"]
+    for recipe, knobs in (("sft", ["sft.packing"]), ("grpo", ["grpo.scale_rewards"])):
+        assert [
+            warning.where.removeprefix("--set ") for warning in load_config(None, sets, recipe=recipe).warnings
+        ] == knobs
+    assert len(load_config(None, sets).warnings) == 2
+
+
+def test_what_both_recipes_read_is_checked_for_both() -> None:
+    for recipe in ("grpo", "sft"):
+        with pytest.raises(ConfigError, match="4-bit weights cannot be trained"):
+            load_config(None, ["model.full_finetuning=true", "model.load_in_4bit=true"], recipe=recipe)
+
+
 def test_a_resolved_file_of_full_finetuning_raises_no_new_doubt(tmp_path: Path) -> None:
     """In it every knob is set, the adapter's too: that is no doubt of the user's."""
     resolved = load_config(None, FULL)

@@ -47,6 +47,7 @@ def grpo(
         resume=resume,
         dry_run=dry_run,
         force=force,
+        recipe="grpo",
     )
     options, resolved = resolve(options)
     if options.dry_run:

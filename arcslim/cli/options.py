@@ -56,6 +56,7 @@ class TrainOptions:
     """What was typed. Everything that is a knob goes into the configuration; the rest says how to run it.
 
     ``flags``: those of one recipe alone, by knob. ``max_steps_knob``: what the recipe means by ``--max-steps``.
+    ``recipe``: the one that runs; knobs that it does not read are not held against one another.
     """
 
     preset: str | None = None
@@ -71,6 +72,7 @@ class TrainOptions:
     force: bool = False
     flags: Mapping[str, object] = field(default_factory=dict)
     max_steps_knob: str = "run.max_steps"
+    recipe: str | None = None
 
     def resolve(self) -> Resolved:
         """The configuration: default < preset < ``--set`` < named flag. Raises ConfigError, InputError."""
@@ -83,4 +85,4 @@ class TrainOptions:
             "run.seed": self.seed,
             **self.flags,
         }
-        return load_config(self.preset, self.sets or (), flags)
+        return load_config(self.preset, self.sets or (), flags, recipe=self.recipe)

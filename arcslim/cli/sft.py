@@ -58,6 +58,7 @@ def sft(
         force=force,
         flags={"sft.packing": None if packing is None else "bfd" if packing else "none"},
         max_steps_knob="sft.max_steps",
+        recipe="sft",
     )
     options, resolved = resolve(options)
     if options.dry_run:
