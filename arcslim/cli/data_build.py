@@ -40,7 +40,7 @@ def build(
     from arcslim.tasks.split import build_split
 
     config = resolve(data, preset, model, seed, sets).config
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     if _in_the_way(out) and not force:
         raise InputError(f"{out} is there already", "choose another --out, or move it aside with --force")
     fits, limit, notes = _limit(config) if fit else (_everything, None, [])

@@ -48,7 +48,7 @@ def preview(
     tokenizer, notes = tokenizer_or_stand_in(config)
     made = of_training(config, tokenizer, recipe, number)
     said = [*count_lines(made.counts), *made.notes, *notes]
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     for example in made.examples:
         for line in _shown(example, console, all_ids):
             console.print(line)

@@ -44,7 +44,7 @@ def stats(
         )
     tokenizer, notes = tokenizer_or_stand_in(config)
     found = row_stats(config, tokenizer) if all(of_rows) else task_stats(config, tokenizer)
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     what = "rows" if all(of_rows) else f"prompts, style {config.prompt.style}"
     console.print(f"Tokens of {what}, counted with the tokenizer of {config.model.name}", style="bold", markup=False)
     for form in dict.fromkeys(one.form for one in found.measured):

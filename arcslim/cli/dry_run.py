@@ -28,7 +28,7 @@ def dry_run(resolved: Resolved) -> None:
     from arcslim.recipes.grpo import geometry_in_force, refuse_too_few
     from arcslim.rewards.suite import RewardSuite
 
-    config, console = resolved.config, Console(highlight=False)
+    config, console = resolved.config, Console(highlight=False, emoji=False)
     check_early(config, rewards=True)
     tell_resolved(resolved, console)
     geometry = Geometry.from_config(config.grpo, config.optim)

@@ -20,7 +20,7 @@ def dry_run(resolved: Resolved) -> None:
     from arcslim.recipes.sft_prepare import prepare_sft
     from arcslim.recipes.sft_rows import truncation_lines
 
-    config, console = resolved.config, Console(highlight=False)
+    config, console = resolved.config, Console(highlight=False, emoji=False)
     check_early(config, rewards=False)
     tell_resolved(resolved, console)
     tokenizer, notes = tokenizer_or_stand_in(config)

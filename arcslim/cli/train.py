@@ -52,7 +52,7 @@ def resolve(options: TrainOptions) -> tuple[TrainOptions, Resolved]:
 
 def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
     """The resolved configuration in short: what differs from the defaults, with where it comes from, and the doubts."""
-    console = console or Console(highlight=False)
+    console = console or Console(highlight=False, emoji=False)
     table = Table(box=None, pad_edge=False, show_header=False)
     defaults = Config()
     for name, value, origin in resolved.changed():
@@ -151,7 +151,7 @@ def resume_line(recipe: str, path: Path) -> str:
 
 def sum_up(recipe: str, path: Path, outcome: Any) -> None:
     """Start against end, figure by figure, and where everything lies."""
-    console = Console()
+    console = Console(emoji=False)
     table = Table(box=None, pad_edge=False)
     for heading in ("held out", "start", "best"):
         table.add_column(heading, justify="left" if heading == "held out" else "right")
