@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -42,6 +42,13 @@ class DataSection(Section):
     keep_out: tuple[str, ...] = Field(
         (), description="specs of tasks that are never trained on, turned or recoloured either: what you will test on"
     )
+    augment_symmetry: bool = Field(
+        False, description="show each training task turned or mirrored: one of the 8 symmetries, drawn for the task"
+    )
+    augment_colors: Literal["none", "keep0", "all"] = Field(
+        "none", description="recolour each training task: `keep0` leaves 0, the usual background, as it is"
+    )
+    augment_order: bool = Field(False, description="show the examples of each training task in a drawn order")
     holdout_select: Count = Field(100, description="tasks held out to choose the best checkpoint on")
     holdout_test: Count = Field(0, description="tasks held out for the final figures")
     holdout_families: tuple[str, ...] = Field((), description="RE-ARC generators never trained on: tested apart")

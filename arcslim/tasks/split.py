@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from arcslim.config import DataSection
 from arcslim.errors import DataError
 from arcslim.tasks.arc import Refused
+from arcslim.tasks.augment import draw_change, is_asked_for
 from arcslim.tasks.finite import Counts, Finite
 from arcslim.tasks.generated import Rearc
 from arcslim.tasks.leaks import Seen
@@ -28,6 +29,7 @@ from arcslim.tasks.trivial import why_trivial
 
 Fits = Callable[[Task], bool]
 HELD_FAMILIES = "held-out generators"
+CHANGES = 8  # that are tried for a task
 NO_HOLDOUTS = {"holdout_select": 0, "holdout_test": 0, "holdout_arc1": 0, "holdout_families": ()}
 HELD_ARC1 = "arc1 (tested apart)"
 
@@ -90,7 +92,7 @@ def build_split(data: DataSection, seed: int, fits: Fits) -> Split:
     test = _hold_out("test", data.holdout_test, sources, usable, seen)
     select = _hold_out("select", data.holdout_select, sources, usable, seen)
     test_families = _hold_families(held_families, data.holdout_family_tasks, usable, seen) if held_families else []
-    train = _draw_training(data.tasks, sources, usable, seen)
+    train, notes = _augmented(_draw_training(data.tasks, sources, usable, seen), data, seed, usable, seen)
     for source in [*finite, *([arc1] if arc1 else [])]:
         source.close()
 
@@ -105,7 +107,7 @@ def build_split(data: DataSection, seed: int, fits: Fits) -> Split:
         refusals={name: dict(sorted(counts.refusals.items())) for name, counts in counted.items() if counts.refusals},
         refused=tuple(item for source in finite for item in source.refused),
         copy_rate=_copy_rates(sets),
-        notes=_notes(data, sets, sources),
+        notes=(*_notes(data, sets, sources), *notes),
     )
 
 
@@ -196,6 +198,23 @@ def _draw_training(number: int, sources: list[Source], usable: Callable[[Task], 
         counts = [source.counts for source in sources]
         raise DataError(f"no task to train on; {_why(*counts)}", _mend(*counts))
     return tasks
+
+
+def _augmented(
+    tasks: list[Task], data: DataSection, seed: int, usable: Callable[[Task], str | None], seen: Seen
+) -> tuple[list[Task], list[str]]:
+    """Each task after a change of its own; as it was where each change tried is too long or shows a held-out pair."""
+    if not is_asked_for(data):
+        return tasks, []
+    changed: list[Task] = []
+    unchanged = 0
+    for task in tasks:
+        tried = (draw_change(task, data, seed, attempt).apply(task) for attempt in range(CHANGES))
+        found = next((one for one in tried if usable(one) is None and seen.refuse_leak(one) is None), None)
+        unchanged += found is None
+        changed.append(task if found is None else found)
+    words = f"{unchanged} training tasks stay as they were: changed, they are too long or show a held-out pair"
+    return changed, [words] if unchanged else []
 
 
 def _room(source: Source, part: int) -> int | None:
