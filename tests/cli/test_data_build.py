@@ -66,6 +66,8 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing_half_made(tmp_path: Path) -> 
         stderr=subprocess.STDOUT,
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
+        # A shell that puts the tests into the background lets them, and what they start, ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(6)
     assert process.poll() is None
