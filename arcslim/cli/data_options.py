@@ -11,6 +11,7 @@ from arcslim.cli.options import TrainOptions
 from arcslim.config import Config
 from arcslim.presets import Resolved
 
+DATA = "data"  # no recipe: data are held up by no batch and no learning rate
 Specs = Annotated[
     list[str] | None,
     typer.Argument(
@@ -28,10 +29,12 @@ def resolve(
     seed: int | None,
     sets: Sequence[str] | None,
     flags: Mapping[str, object] | None = None,
+    recipe: str = DATA,
 ) -> Resolved:
-    """The configuration of a run on these sources. Raises ConfigError, InputError."""
-    options = TrainOptions(preset=preset, model=model, data=specs, seed=seed, sets=sets, flags=flags or {})
-    return options.resolve()
+    """The configuration of a run on these sources, as far as ``recipe`` reads it. Raises ConfigError, InputError."""
+    return TrainOptions(
+        preset=preset, model=model, data=specs, seed=seed, sets=sets, flags=flags or {}, recipe=recipe
+    ).resolve()
 
 
 def without_holdouts(config: Config) -> Config:

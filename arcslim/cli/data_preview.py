@@ -44,7 +44,7 @@ def preview(
     from arcslim.cli.dry_run import count_lines, tokenizer_or_stand_in
     from arcslim.recipes.preview import preview as of_training
 
-    config = resolve(specs, preset, model, seed, sets).config
+    config = resolve(specs, preset, model, seed, sets, recipe=recipe).config
     tokenizer, notes = tokenizer_or_stand_in(config)
     made = of_training(config, tokenizer, recipe, number)
     said = [*count_lines(made.counts), *made.notes, *notes]
