@@ -15,8 +15,8 @@ SAID: dict[Role, str] = {"prompt": "read, no loss", "prefill": "prefill: ends th
 SIDE, LARGEST = 14, 260  # pixels of a cell, and of a grid's longer side
 _STYLE = """
 :root{--ink:#222;--faint:#777;--line:#ddd;--page:#fff;--prefill:#ffd27f;--trained:#b5e3c8}
-body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1100px;margin:2em auto;overflow-wrap:anywhere;
-padding:0 1em}
+body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:1100px;margin:2em auto;
+padding:0 1em;overflow-wrap:anywhere}
 h1{font-size:1.4em}h2{font-size:1.1em;margin:2.2em 0 .2em;border-top:1px solid var(--line);padding-top:1em}
 .facts,.notes{color:var(--faint);margin:.2em 0}
 .task{display:flex;flex-wrap:wrap;gap:18px;margin:.8em 0}
