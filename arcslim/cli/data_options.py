@@ -12,6 +12,7 @@ from arcslim.config import Config
 from arcslim.presets import Resolved
 
 DATA = "data"  # no recipe: data are held up by no batch and no learning rate
+HOLDOUTS = ("holdout_select", "holdout_test", "holdout_arc1", "holdout_family_tasks")
 Specs = Annotated[
     list[str] | None,
     typer.Argument(
@@ -38,6 +39,10 @@ def resolve(
 
 
 def without_holdouts(config: Config) -> Config:
-    """Every task is looked at. Generators that are held out stay out: what is kept may be trained on."""
-    none = {"holdout_select": 0, "holdout_test": 0, "holdout_arc1": 0, "holdout_family_tasks": 0}
-    return config.model_copy(update={"data": config.data.model_copy(update=none)})
+    """Every task is looked at, and as it is: a run turns and recolours them itself.
+
+    Generators that are held out stay out, and so does ``data.keep_out``: what is kept may be trained on.
+    """
+    update: dict[str, object] = {name: 0 for name in HOLDOUTS}
+    update |= {"augment_symmetry": False, "augment_colors": "none", "augment_order": False}
+    return config.model_copy(update={"data": config.data.model_copy(update=update)})

@@ -66,3 +66,13 @@ def test_nothing_to_filter_by(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert arcslim("data", "filter", folder) == 2
     assert "--drop-trivial" in capsys.readouterr().err
     assert arcslim("data", "filter", folder, "--model", "no/../such") == 2
+
+
+def test_tasks_are_filtered_as_they_are_though_a_run_would_turn_and_recolour_them(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, sets = tmp_path / "kept", ("augment_symmetry=true", "augment_colors=all", "augment_order=true")
+    words = [word for knob in sets for word in ("--set", f"data.{knob}")]
+    assert arcslim("data", "filter", folder, "--drop-trivial", *words, "--out", out) == 0
+    (kept,) = read_built(out).sets["train"]
+    assert [pair.input.rows() for pair in (*kept.train, *kept.test)] == [[[7, 1]], [[8, 2]]]
