@@ -25,6 +25,7 @@ from arcslim.runs.signals import StopRequest
 from arcslim.runs.trackers import prepare_report_to
 
 RESOLVED = "resolved.toml"
+NOT_THE_RUN = ("run.dir", "data.workers", "reward.min_thinking.min_tokens")  # may differ on a resume
 # What a run that is resumed keeps: what it learns, from what, and in which order; its figures would mean two things.
 KEPT_SECTIONS = ("model", "lora", "data", "prompt", "reward")
 KEPT = ("run.seed", "sft.packing", "sft.max_length", "sft.over_length", "sft.samples_per_task", "sft.batch_size",
@@ -129,7 +130,7 @@ def _refuse_another_run(folder: RunFolder, config: Config, options: TrainOptions
     if folder.checkpoint is None or not old.is_file():
         return
     before = load_config(str(old), recipe=options.recipe).config
-    names = [name for name in FIELDS if name not in ("run.dir", "reward.min_thinking.min_tokens")]
+    names = [name for name in FIELDS if name not in NOT_THE_RUN]
     changed = [
         f"{name} {value_of(before, name)} → {value_of(config, name)}"
         for name in names

@@ -51,7 +51,7 @@ def run(
         sink.event(0, "start", note)
     stop.check()
 
-    prepared = prepare(config, policy.tokenizer)
+    prepared = prepare(config, policy.tokenizer, stop.check)
     tell_data(prepared, sink)
     stop.check()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,8 +52,10 @@ class Prepared:
         return sum(counts.get("too_long", 0) for counts in self.split.counts.values())
 
 
-def prepare(config: Config, tokenizer: Any) -> Prepared:
+def prepare(config: Config, tokenizer: Any, check: Callable[[], None] | None = None) -> Prepared:
     """Draw the tasks and render them; prompts over ``prompt.max_tokens`` are left out and counted in ``split.counts``.
+
+    ``check`` is called now and then; it may raise, to stop.
 
     Raises:
         DataError: nothing to train on is left, or a holdout cannot be met.
@@ -63,7 +66,7 @@ def prepare(config: Config, tokenizer: Any) -> Prepared:
     def fits(task: Task) -> bool:
         return len(renderer.render(task, "").token_ids) <= config.prompt.max_tokens
 
-    split = build_split(config.data, config.run.seed, fits)
+    split = build_split(config.data, config.run.seed, fits, check)
     if not split.train:
         raise DataError("no training task is left", "raise prompt.max_tokens, or choose other sources")
     train = _asked(renderer, "train", split.train)

@@ -43,7 +43,7 @@ def run(
         sink.event(0, "start", note)
     stop.check()
 
-    data = prepare_sft(config, policy.tokenizer)
+    data = prepare_sft(config, policy.tokenizer, stop.check)
     tell_rows(data, sink)
     stop.check()
 

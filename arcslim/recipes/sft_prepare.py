@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,8 +52,10 @@ def limit_of(config: Config) -> int:
     return config.sft.max_length or config.model.max_seq_length
 
 
-def prepare_sft(config: Config, tokenizer: Any) -> SftData:
+def prepare_sft(config: Config, tokenizer: Any, check: Callable[[], None] | None = None) -> SftData:
     """Read, render and tokenise every row; those that cannot be trained on are counted by reason.
+
+    ``check`` is called now and then while tasks are drawn; it may raise, to stop.
 
     Raises:
         InputError: a source or column that is not there, a source of rows with a weight, or one given twice.
@@ -71,7 +73,7 @@ def prepare_sft(config: Config, tokenizer: Any) -> SftData:
     split = None
     if tasks:
         arc = config.model_copy(update={"data": config.data.model_copy(update={"sources": tuple(tasks)})})
-        prepared = prepare(arc, tokenizer)
+        prepared = prepare(arc, tokenizer, check)
         split, asked = prepared.split, prepared.held
         counts |= prepared.split.counts
         notes += prepared.split.notes

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from arcslim.errors import TaskError
 from arcslim.tasks.arc import parse_task
+from arcslim.tasks.grid import Grid
 from arcslim.tasks.jsonfile import read_json
 from arcslim.tasks.spec import MANIFEST
 from arcslim.tasks.task import Pair, Task
 
 FORMAT = 1
+PIECE = 20_000  # tasks of one arrow array, whose offsets have 32 bits
 SETS = ("train", "select", "test", "test_families", "test_arc1")
 _REBUILD = "build it anew with `arcslim data build`"
 
@@ -112,32 +116,57 @@ def file_hash(path: Path) -> str:
 
 def _write_parquet(path: Path, tasks: Sequence[Task]) -> None:
     import datasets
+    import pyarrow as pa
     from datasets import Dataset, Features, List, Value
 
     grid = List(List(Value("int8")))
     pairs = List({"input": grid, "output": grid})
     text = Value("string")
     features = Features({"task_id": text, "source": text, "family": text, "train": pairs, "test": pairs})
-    columns = {
-        "task_id": [task.task_id for task in tasks],
-        "source": [task.source for task in tasks],
-        "family": [task.family for task in tasks],
-        "train": [_rows(task.train) for task in tasks],
-        "test": [_rows(task.test) for task in tasks],
-    }
+    schema = features.arrow_schema
+    pieces = [tasks[start : start + PIECE] for start in range(0, len(tasks), PIECE)]
+    table = pa.concat_tables([pa.Table.from_arrays(_columns(some), schema=schema) for some in pieces])
     silent = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        Dataset.from_dict(columns, features=features).to_parquet(str(path))
+        Dataset(table).to_parquet(str(path))
     finally:
         if not silent:
             datasets.enable_progress_bars()
 
 
-def _rows(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
-    return [
-        {"input": pair.input.rows(), "output": None if pair.output is None else pair.output.rows()} for pair in pairs
-    ]
+def _columns(tasks: Sequence[Task]) -> list[Any]:
+    import pyarrow as pa
+
+    texts = [[task.task_id for task in tasks], [task.source for task in tasks], [task.family for task in tasks]]
+    pairs = [[task.train for task in tasks], [task.test for task in tasks]]
+    return [*map(pa.array, texts), *map(_pairs_column, pairs)]
+
+
+def _pairs_column(pairs: Sequence[Sequence[Pair]]) -> Any:
+    """Lists of pairs as one arrow array, without a Python number for each cell."""
+    import pyarrow as pa
+
+    flat = [pair for some in pairs for pair in some]
+    grids = [_grids_column([pair.input for pair in flat]), _grids_column([pair.output for pair in flat])]
+    return pa.ListArray.from_arrays(_offsets(map(len, pairs)), pa.StructArray.from_arrays(grids, ["input", "output"]))
+
+
+def _grids_column(grids: Sequence[Grid | None]) -> Any:
+    import pyarrow as pa
+
+    known = [grid for grid in grids if grid is not None]
+    cells = pa.array(np.concatenate([grid.cells.ravel() for grid in known]) if known else np.empty(0, np.int8))
+    rows = pa.ListArray.from_arrays(_offsets(grid.width for grid in known for _ in range(grid.height)), cells)
+    heights = _offsets(0 if grid is None else grid.height for grid in grids)
+    absent = pa.array([grid is None for grid in grids], pa.bool_())
+    return pa.ListArray.from_arrays(heights, rows, mask=absent)
+
+
+def _offsets(lengths: Iterable[int]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(np.cumsum([0, *lengths]), pa.int32())
 
 
 def _read_parquet(path: Path) -> Iterator[Task]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,8 @@ class Grid:
 
     def rows(self) -> list[list[int]]:
         """Plain lists, as JSON wants them."""
-        return [[int(cell) for cell in row] for row in self.cells]
+        rows: list[list[int]] = self.cells.tolist()
+        return rows
 
     def key(self) -> bytes:
         """Equal for equal grids, and for those alone."""
@@ -57,11 +58,15 @@ class Grid:
     def __hash__(self) -> int:
         return hash(self.key())
 
-    def __reduce__(self) -> tuple[type[Grid], tuple[list[list[int]]]]:
-        return Grid, (self.rows(),)
+    def __reduce__(self) -> tuple[Callable[[int, int, bytes], Grid], tuple[int, int, bytes]]:
+        return _from_bytes, (*self.shape, self.cells.tobytes())
 
     def __repr__(self) -> str:
         return f"Grid({self.height}x{self.width})"
+
+
+def _from_bytes(height: int, width: int, cells: bytes) -> Grid:
+    return Grid(np.frombuffer(cells, dtype=np.int8).reshape(height, width))
 
 
 def _checked(rows: Sequence[Sequence[int]] | NDArray[Any]) -> NDArray[np.int8]:

@@ -7,6 +7,7 @@ the order of rows, files or generators: a finite source is shuffled by content a
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from arcslim.tasks.reading import READERS, existing, read_tasks
 from arcslim.tasks.rearc import RearcLimits, check_families, families
 from arcslim.tasks.spec import BUILT, HUB, PATH, ROWS, SAMPLES, Spec, parse_spec
 from arcslim.tasks.task import Task
+from arcslim.tasks.workers import Workers, worth_starting
 
 STREAMED = 1.1  # of the tasks asked for: so many are read of the hub's file, for some will be left out
 SPARE = 1000  # tasks of a large file that are kept beyond what is asked for: leaks among them are left out
@@ -78,10 +80,28 @@ def _without_held_generators(specs: list[Spec], data: DataSection) -> DataSectio
     return data.model_copy(update={"holdout_families": tuple(sorted(held))})
 
 
-def open_held_families(data: DataSection, seed: int) -> Rearc:
+@contextlib.contextmanager
+def generating(
+    sources: list[Source], data: DataSection, seed: int, check: Callable[[], None] | None
+) -> Iterator[Workers | None]:
+    """Start the processes that generate for these sources, where there is enough to generate for more than one."""
+    drawn = [source for source in sources if isinstance(source, Rearc)]
+    weight = sum(source.spec.weight for source in drawn) / sum(source.spec.weight for source in sources)
+    instances = round(weight * (data.tasks + data.holdout_select + data.holdout_test))
+    number = worth_starting(data.workers, instances)
+    if not number:
+        yield None
+        return
+    with Workers(number, seed, _limits(data), check) as workers:
+        for source in drawn:
+            source.workers = workers
+        yield workers
+
+
+def open_held_families(data: DataSection, seed: int, workers: Workers | None = None) -> Rearc:
     """The generators that are never trained on, as a source of their own."""
     check_families(data.holdout_families)
-    return Rearc(Spec("rearc", "", 1.0), data.holdout_families, _limits(data), seed, Counts())
+    return Rearc(Spec("rearc", "", 1.0), data.holdout_families, _limits(data), seed, Counts(), workers=workers)
 
 
 def open_kept_out(data: DataSection) -> Iterator[Task]:
