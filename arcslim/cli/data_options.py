@@ -43,6 +43,6 @@ def without_holdouts(config: Config) -> Config:
 
     Generators that are held out stay out, and so does ``data.keep_out``: what is kept may be trained on.
     """
-    update: dict[str, object] = {name: 0 for name in HOLDOUTS}
+    update: dict[str, object] = dict.fromkeys(HOLDOUTS, 0)
     update |= {"augment_symmetry": False, "augment_colors": "none", "augment_order": False}
     return config.model_copy(update={"data": config.data.model_copy(update=update)})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcslim.config import DataSection
@@ -85,6 +85,7 @@ grids = st.integers(1, 6).flatmap(
 )
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(grids, min_size=2, max_size=5), st.integers(1, 4), st.integers(1, 4))
 def test_any_input_tiled_or_enlarged_is_found(inputs: list[list[list[int]]], down: int, right: int) -> None:
     once = down * right == 1
