@@ -16,7 +16,7 @@ from arcslim.cli.options import Model, Preset, Seed, Sets
 from arcslim.errors import InputError
 from arcslim.prompts.pieces import Example, Piece, Role
 from arcslim.runs.grid_picture import Strip, draw_strips
-from arcslim.runs.grid_view import Panel, draw_panels
+from arcslim.runs.grid_view import GAP, Panel, draw_panels
 from arcslim.runs.preview_html import to_html
 from arcslim.runs.visible import visible
 from arcslim.runs.writing import write_text_atomic
@@ -26,6 +26,7 @@ BRACKETS: dict[Role, tuple[str, str]] = {"prompt": ("", ""), "prefill": ("⟦", 
 SAID: dict[Role, str] = {"prompt": "read, no loss", "prefill": "the prefill", "trained": "gets loss"}
 SOME_IDS = 12  # shown from either end, unless all are asked for
 GRID_LINES = 31  # a caption, and the largest grid
+NARROWEST = 13  # columns of a grid: `test in 30×30` fits
 
 
 def preview(
@@ -100,7 +101,8 @@ def _grids(example: Example, console: Console) -> list[Text]:
         panels.append(Panel(f"{label} in", pair.input.rows()))
         panels.append(Panel("out", None if pair.output is None else pair.output.rows(), "not known"))
     colour = console.color_system is not None
-    side_by_side = max(2, min(len(panels), (console.width + 3) // 14 // 2 * 2))
+    room = max(NARROWEST, *(panel.width for panel in panels)) + GAP
+    side_by_side = max((console.width + GAP) // room // 2 * 2, 2)  # an output stays beside its input
     lines: list[Text] = []
     for start in range(0, len(panels), side_by_side):
         lines += draw_panels(panels[start : start + side_by_side], console.width, GRID_LINES, colour=colour)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -39,3 +40,14 @@ def test_a_source_that_is_not_there_and_a_folder_that_is_not_there(
     preset = write_preset(tmp_path)
     assert arcslim("data", "preview", "--preset", str(preset), "--html", str(tmp_path / "no" / "page.html")) == 2
     assert "there is no folder" in capsys.readouterr().err
+
+
+def test_the_largest_grids_are_not_cropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wide = [[cell % 9 + 1 for cell in range(30)]] * 30
+    pairs = [{"input": wide, "output": [[*row[:-1], number] for row in wide]} for number in range(3)]
+    other = [{"input": [[number]], "output": [[number, 1]]} for number in range(3)]
+    for name, some in (("wide", pairs), ("other", other)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"train": some[:2], "test": some[2:]}))
+    assert arcslim("data", "preview", tmp_path, "--set", "data.holdout_select=0") == 0
+    said = capsys.readouterr().out
+    assert "in 30×30" in said and "…" not in said.split("<|im_start|>")[0]
