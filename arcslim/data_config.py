@@ -40,7 +40,7 @@ class DataSection(Section):
         200, description="how often a generator may be asked again for one task before it is given up"
     )
     workers: Count = Field(
-        0, description="processes that generate RE-ARC tasks; 0: one a core, 1: none beside this one; same tasks"
+        0, description="processes that generate RE-ARC tasks, this one among them; 0: one a core; same tasks"
     )
     keep_out: tuple[str, ...] = Field(
         (), description="specs of tasks that are never trained on, turned or recoloured either: what you will test on"

@@ -38,7 +38,7 @@ class Rearc:
 
     def first_instances(self, usable: Screen) -> Iterator[Task]:
         """The usable ones of the first training instances of every generator: they show what is common."""
-        self._probe(self.names, usable)
+        self._probe(self.names, usable, range(REFERENCE))
         self._ask((name, index) for name in self.names if self.alive[name] for index in range(REFERENCE))
         for name in self.names:
             if self._is_alive(name, usable):
@@ -56,7 +56,7 @@ class Rearc:
         asked = sorted(self.names, key=lambda name: draw_of(f"{self.seed}/{purpose}", name.encode()))
         index = INDEX_BASE[purpose]
         if number >= len(asked):  # the first round would come to each of them anyway
-            self._probe(asked, usable)
+            self._probe(asked, usable, range(index, index + number // max(1, len(asked))))
         while len(taken) < number and asked:
             for place, name in enumerate(asked):
                 if len(taken) == number:
@@ -120,12 +120,19 @@ class Rearc:
             self._probe((name,), usable)
         return self.alive[name]
 
-    def _probe(self, names: Sequence[str], usable: Screen) -> None:
-        """Find out which of these can give a usable task, by their first training instances."""
+    def _probe(self, names: Sequence[str], usable: Screen, wanted: Sequence[int] = ()) -> None:
+        """Find out which of these can give a usable task, by their first training instances.
+
+        ``wanted``: instances that will be drawn of each that can. They are asked for as soon as most are known, so that
+        nobody waits while the slow ones are found out.
+        """
         reasons: dict[str, list[str]] = {name: [] for name in names if name not in self.alive}
         for index in range(PROBES):
             asked = [name for name, some in reasons.items() if self._is_open(name, some)]
             self._ask((name, index) for name in asked)
+            if index == 1:
+                giving = [name for name in names if self.alive.get(name)]
+                self._ask(islice(((name, later) for later in wanted for name in giving), MOST_AHEAD))
             for name in asked:
                 task, _ = self._look(name, index)
                 reason = "gave_up" if task is None else usable(task)

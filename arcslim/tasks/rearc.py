@@ -9,13 +9,15 @@ Source: M. Hodel, "Addressing the Abstraction and Reasoning Corpus via Procedura
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import random
-import re
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,9 @@ from arcslim.tasks.grid import MAX_SIDE, Grid
 from arcslim.tasks.task import Pair, Task
 
 SOURCE = "rearc"
-_SOURCE = "arc/rearc_utils/generators"
-_GENERATOR = re.compile(r"^def generate_(\w+)\(", re.MULTILINE)
+_FOLDER = "arc/rearc_utils"
+_PACKAGE = "_arcslim_rearc"
+_MARK = "generate_"
 DRAWS_PER_PAIR = 200_000  # the hungriest honest generator needs under 30,000
 
 
@@ -72,26 +75,33 @@ class _BudgetedRandom(random.Random):
 
 @cache
 def _generators() -> dict[str, Callable[[random.Random, float, float], dict[str, Any]]]:
-    from reasoning_gym.arc.rearc_utils import generators  # a second to import
-    from reasoning_gym.arc.rearc_utils.utils import get_generators
+    """The generators alone, as a package of their own: with reasoning_gym around them come a hundred other data sets,
+    which take a second to import, in every process.
 
-    return dict(sorted(get_generators(generators).items()))
+    Raises:
+        InputError: reasoning_gym is not installed, or holds no generators.
+    """
+    found = importlib.util.find_spec("reasoning_gym")  # finds it, imports nothing
+    folders = [] if found is None else [Path(place) / _FOLDER for place in found.submodule_search_locations or ()]
+    if not any((folder / "generators").is_dir() for folder in folders):
+        raise InputError("RE-ARC's generators come from reasoning-gym, which is not here", "pip install reasoning-gym")
+    spec = ModuleSpec(_PACKAGE, None, is_package=True)
+    spec.submodule_search_locations = [str(folder) for folder in folders]
+    sys.modules[_PACKAGE] = importlib.util.module_from_spec(spec)
+    module = importlib.import_module(f"{_PACKAGE}.generators")
+    return {name.removeprefix(_MARK): getattr(module, name) for name in sorted(dir(module)) if name.startswith(_MARK)}
 
 
-@cache
 def families() -> tuple[str, ...]:
-    """The ids of the 400 generators, sorted. They are read off the source: importing it would take a second."""
-    found = importlib.util.find_spec("reasoning_gym")
-    folders = [] if found is None else [Path(place) / _SOURCE for place in found.submodule_search_locations or ()]
-    files = [file for folder in folders for file in folder.glob("*.py")]
-    return tuple(sorted(name for file in files for name in _GENERATOR.findall(file.read_text(encoding="utf-8"))))
+    """The ids of the 400 generators, sorted."""
+    return tuple(_generators())
 
 
 def check_families(names: tuple[str, ...]) -> None:
     """Raises:
     InputError: for a name that is no generator of RE-ARC.
     """
-    unknown = [name for name in names if name not in families()]
+    unknown = [name for name in names if name not in _generators()]
     if unknown:
         raise InputError(
             f"RE-ARC has no generator {', '.join(unknown)}", "ids are those of ARC-1's training tasks, such as 67a3c6ac"

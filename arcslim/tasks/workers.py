@@ -1,24 +1,25 @@
 """Processes that generate RE-ARC instances side by side.
 
 An instance depends on the seed, its generator and its index alone, so it does not matter who makes it: the parent asks
-for instances in the order in which it will want them, and takes each by its key.
+for instances in the order in which it will want them, and takes each by its key. Where it would have to wait, it makes
+the next one itself.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from types import TracebackType
-from typing import Any, cast
+from typing import cast
 
 from arcslim.errors import ArcslimError
 from arcslim.tasks.rearc import RearcLimits, generate
@@ -28,9 +29,9 @@ Key = tuple[str, int]
 Instance = tuple[Task | None, Counter[str]]
 """What ``generate`` gave, and the pairs that it refused by reason."""
 
-CHUNK = 4  # instances a message: some 20 ms of work
-IN_FLIGHT = 3  # messages that a worker has before it, so that it never waits for the parent
-WORTH_IT = 300  # instances: below, starting the processes (1 s and 60 MB each) costs more than it saves
+CHUNK = 8  # instances a message at most, while many are left; one at the end, so that all end together
+IN_FLIGHT = 2  # messages that a worker has before it, so that it never waits for the parent
+WORTH_IT = 300  # instances: below, starting the processes (half a second and 50 MB each) costs more than it saves
 EACH = 100  # instances for which another process is worth starting
 LOOK_UP = 0.2  # seconds between looks at whether a stop is asked for
 
@@ -43,15 +44,15 @@ def generate_one(key: Key, seed: int, limits: RearcLimits) -> Instance:
 
 
 def worth_starting(asked: int, instances: int) -> int:
-    """How many processes to start: ``asked`` of them, or one a usable core (0); none where there is little to do."""
+    """How many processes to start beside this one; ``asked`` counts this one, 0 means one a usable core in all."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     number = min(asked or cores, -(-instances // EACH))
-    return number if number > 1 and instances >= WORTH_IT else 0
+    return number - 1 if instances >= WORTH_IT else 0
 
 
 @dataclass(eq=False)
 class _Worker:
-    process: BaseProcess
+    process: subprocess.Popen[bytes]
     pipe: Connection
     chunks: deque[list[Key]] = field(default_factory=deque)
 
@@ -63,21 +64,17 @@ class Workers:
     """
 
     def __init__(self, number: int, seed: int, limits: RearcLimits, check: Callable[[], None] | None = None) -> None:
-        self._check = check
+        self._seed, self._limits, self._check = seed, limits, check
         self._waiting: deque[Key] = deque()
         self._under_way: set[Key] = set()  # waiting, or with a worker
         self._made: dict[Key, Instance] = {}
-        self._workers: list[_Worker] = []
-        # Not forked: the parent may hold threads and a GPU. A Ctrl-C during the start is the parent's affair.
-        context = multiprocessing.get_context("spawn")
+        self._workers: dict[Connection, _Worker] = {}
+        # A Ctrl-C while they start is the parent's affair.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             for _ in range(number):
-                here, there = context.Pipe()
-                process = context.Process(target=_work, args=(there, seed, limits, os.getpid()), daemon=True)
-                process.start()
-                there.close()
-                self._workers.append(_Worker(process, here))
+                worker = _start(seed, limits)
+                self._workers[worker.pipe] = worker
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -87,10 +84,10 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for worker in self._workers:
+        for worker in self._workers.values():
             worker.process.kill()
-        for worker in self._workers:
-            worker.process.join()
+        for worker in self._workers.values():
+            worker.process.wait()
             worker.pipe.close()
 
     def ask(self, keys: Iterable[Key]) -> None:
@@ -111,7 +108,7 @@ class Workers:
         self._waiting.clear()
 
     def get(self, key: Key) -> Instance:
-        """The instance, asked for or not; waits for it.
+        """The instance, asked for or not.
 
         Raises:
             ArcslimError: a process was ended from outside.
@@ -119,23 +116,26 @@ class Workers:
         if not self.knows(key):
             self._under_way.add(key)
             self._waiting.appendleft(key)
-            self._hand_out()
         while key not in self._made:
             if self._check is not None:
                 self._check()
-            self._collect()
+            self._collect(0 if self._waiting else LOOK_UP)
+            if key not in self._made and self._waiting:
+                self._make(self._waiting.popleft())
         return self._made.pop(key)
 
-    def _collect(self) -> None:
-        pipes = {worker.pipe: worker for worker in self._workers}
-        for pipe in wait(list(pipes), timeout=LOOK_UP):
-            worker = pipes[cast(Connection, pipe)]
+    def _make(self, key: Key) -> None:
+        self._made[key] = generate_one(key, self._seed, self._limits)
+        self._under_way.remove(key)
+
+    def _collect(self, seconds: float) -> None:
+        for pipe in wait(list(self._workers), timeout=seconds):
+            worker = self._workers[cast(Connection, pipe)]
             try:
                 made: list[Instance] = worker.pipe.recv()
             except (EOFError, OSError) as error:
-                worker.process.join(timeout=1)
                 raise ArcslimError(
-                    f"a process that generates tasks was ended (exit code {worker.process.exitcode})",
+                    f"a process that generates tasks was ended (exit code {worker.process.wait(timeout=5)})",
                     "-9 means that the machine ran out of memory; with --set data.workers=1 one process does it all",
                 ) from error
             keys = worker.chunks.popleft()
@@ -146,22 +146,42 @@ class Workers:
     def _hand_out(self) -> None:
         """Fill the workers up evenly."""
         for ahead in range(IN_FLIGHT):
-            for worker in self._workers:
+            for worker in self._workers.values():
                 if self._waiting and len(worker.chunks) <= ahead:
-                    size = min(CHUNK, -(-len(self._waiting) // len(self._workers)))
+                    size = max(1, min(CHUNK, len(self._waiting) // (8 * len(self._workers))))
                     chunk = [self._waiting.popleft() for _ in range(size)]
                     worker.chunks.append(chunk)
                     with contextlib.suppress(OSError):  # it was ended: told when its answer is waited for
                         worker.pipe.send(chunk)
 
 
-def _work(pipe: Any, seed: int, limits: RearcLimits, parent: int) -> None:
+def _start(seed: int, limits: RearcLimits) -> _Worker:
+    """Not forked: the parent may hold threads and a GPU. Not by ``multiprocessing``, which imports the main file."""
+    here, there = Pipe()
+    with there:
+        code = (
+            f"import sys; sys.path[:] = {sys.path!r}; "
+            f"from arcslim.tasks.workers import serve; serve({there.fileno()}, {os.getpid()})"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            pass_fds=(there.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+    here.send((seed, limits))
+    return _Worker(process, here)
+
+
+def serve(fileno: int, parent: int) -> None:
+    """What a worker does: answer each message of keys with one of instances, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everyone: the parent ends its workers
     if sys.platform == "linux":  # nor do they outlive it
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             return
-    with contextlib.suppress(EOFError, OSError):  # the parent is gone
+    with contextlib.suppress(EOFError, OSError), Connection(fileno) as pipe:
+        seed, limits = pipe.recv()
         while True:
             keys: list[Key] = pipe.recv()
             pipe.send([generate_one(key, seed, limits) for key in keys])

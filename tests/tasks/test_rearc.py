@@ -160,3 +160,18 @@ def test_a_grid_that_breaks_the_rules_is_counted(
 def test_an_unknown_generator_is_named() -> None:
     with pytest.raises(InputError, match="nosuch"):
         check_families(("67a3c6ac", "nosuch"))
+
+
+def test_the_generators_are_reasoning_gyms_own_without_the_rest_of_it() -> None:
+    code = (
+        "import sys; from arcslim.tasks.rearc import families; print(len(families()), 'reasoning_gym' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["400", "False"]
+    from reasoning_gym.arc.rearc_utils import generators
+    from reasoning_gym.arc.rearc_utils.utils import get_generators
+
+    own = get_generators(generators)
+    assert families() == tuple(sorted(own))
+    for name in families()[::40]:
+        assert rearc._generators()[name](random.Random(3), 0.0, 0.2) == own[name](random.Random(3), 0.0, 0.2)
