@@ -186,8 +186,8 @@ class Audit:
 
 
 def _malformed(row: Refused) -> Finding:
-    detail = row.detail.removeprefix(row.where)  # a message of a whole file names it too
-    return Finding("malformed", row.where, f"{row.reason}: {detail.removeprefix(': ')}")
+    detail = row.detail.removeprefix(f"{row.where}: ")  # a message of a whole file names it too
+    return Finding("malformed", row.where, f"{row.reason}: {detail}")
 
 
 def _keys(task: Task) -> list[bytes]:

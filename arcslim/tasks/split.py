@@ -182,6 +182,8 @@ def _hold_out(purpose: str, number: int, sources: list[Source], usable: Screen, 
             parts.append(source.take(purpose, part, usable, seen.refuse_held))
     tasks = mixed(parts)
     left = sum(source.room for source in sources if isinstance(source, Finite))
+    if not endless and not tasks and not left and not seen.held:
+        raise _nothing(sources)
     if len(tasks) < number or (number and not endless and not left):
         raise DataError(
             f"data.holdout_{purpose} asks for {number} tasks, but the sources give {len(tasks) + left}, "
@@ -204,8 +206,7 @@ def _draw_training(number: int, sources: list[Source], usable: Screen, seen: See
             parts.append(source.take("train", part, usable, seen.refuse_trained))
     tasks = mixed(parts)
     if not tasks:
-        counts = [source.counts for source in sources]
-        raise DataError(f"no task to train on; {_why(*counts)}", _mend(*counts))
+        raise _nothing(sources)
     return tasks
 
 
@@ -224,6 +225,11 @@ def _augmented(
         changed.append(task if found is None else found)
     words = f"{unchanged} training tasks stay as they were: changed, they are too long or show a held-out pair"
     return changed, [words] if unchanged else []
+
+
+def _nothing(sources: list[Source]) -> DataError:
+    counts = [source.counts for source in sources]
+    return DataError(f"no task to train on; {_why(*counts)}", _mend(*counts))
 
 
 def _room(source: Source, part: int) -> int | None:
