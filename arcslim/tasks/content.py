@@ -50,15 +50,18 @@ class _State:
 
 def canonical_key(task: Task) -> bytes:
     """32 bytes, equal for tasks that are the same content (see above), and different for others."""
-    return _key((*task.train, *task.test))
+    if task.content_key is None:
+        object.__setattr__(task, "content_key", _key((*task.train, *task.test)))  # frozen, and this is no field of it
+    assert task.content_key is not None
+    return task.content_key
 
 
+@lru_cache(maxsize=4096)  # the pairs of a training task are looked up for more than one reason
 def pair_key(pair: Pair) -> bytes:
     """The same for one pair alone: finds a test pair that is an example elsewhere."""
     return _key((pair,))
 
 
-@lru_cache(maxsize=16384)  # asked again at each screen of a split
 def _key(pairs: tuple[Pair, ...]) -> bytes:
     digest = hashlib.sha256()
     for code in _least_codes(pairs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from arcslim.tasks.grid import Grid
 
@@ -34,6 +34,8 @@ class Task:
     family: str
     train: tuple[Pair, ...]
     test: tuple[Pair, ...]
+    content_key: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    """Kept by ``content.canonical_key``, which is asked again at each screen of a split."""
 
     def content_hash(self) -> str:
         """A hash of the grids alone: tasks that differ only in id, or in the order of examples, share it."""
