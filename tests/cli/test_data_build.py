@@ -78,3 +78,20 @@ def test_ctrl_c_ends_it_at_once_and_leaves_nothing_half_made(tmp_path: Path) -> 
     assert process.returncode == 130
     assert "Traceback" not in output
     assert not list(tmp_path.iterdir())
+
+
+def test_building_and_checking_needs_no_torch(tmp_path: Path) -> None:
+    out = tmp_path / "built"
+    code = """
+import sys
+from arcslim.cli.main import main
+for words in (sys.argv[1:], ["data", "check", sys.argv[sys.argv.index("--out") + 1]]):
+    try:
+        main(words)
+    except SystemExit as ended:
+        assert not ended.code, ended.code
+print("torch" in sys.modules, "transformers" in sys.modules)
+"""
+    words = [str(word) for word in line(tmp_path, out)]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False False"

@@ -243,3 +243,15 @@ def test_the_real_files_load_with_every_row_accounted_for() -> None:
     assert split.counts[barc] == {"read": 200, "kept": 195, "too_large": 5}
     assert split.refusals[barc] == {"pair_too_large": 3}
     assert split.counts[arc2]["read"] == 167  # tests of 120 tasks
+
+
+def test_sources_are_fused_by_weight_evenly_and_the_same_each_time(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "some.jsonl", (puzzle(n) for n in range(60)))
+    data = DataSection(sources=("rearc:67a3c6ac,68b16354=0.5", f"barc:{path}=0.5"), tasks=60, holdout_select=0)
+    train = build_split(data, 0, lambda task: True).train
+    sources = [task.source for task in train]
+    assert sources == ["rearc", "barc"] * 30
+    assert build_split(data, 0, lambda task: True).train == train
+    other = data.model_copy(update={"sources": ("rearc:67a3c6ac,68b16354=3", f"barc:{path}")})
+    sources = [task.source for task in build_split(other, 0, lambda task: True).train]
+    assert all(sources[start : start + 4].count("barc") == 1 for start in range(0, 60, 4))
