@@ -13,7 +13,8 @@ from arcslim.errors import InputError, TaskError
 from arcslim.prompts.parse import parse
 from arcslim.rewards.degenerate import why_degenerate
 from arcslim.tasks.arc import parse_task
-from arcslim.tasks.rows import Row, Unreadable, read_rows
+from arcslim.tasks.lines import Unreadable
+from arcslim.tasks.rows import Row, read_rows
 from arcslim.tasks.spec import ROWS, Spec
 from arcslim.tasks.task import Task
 

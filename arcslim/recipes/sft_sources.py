@@ -19,7 +19,8 @@ from arcslim.recipes.sft_rows import Text, without_end
 from arcslim.recipes.sft_samples import right_samples
 from arcslim.sft_config import ColumnsSection
 from arcslim.tasks.content import canonical_key
-from arcslim.tasks.rows import Row, Unreadable, read_rows
+from arcslim.tasks.lines import Unreadable
+from arcslim.tasks.rows import Row, read_rows
 from arcslim.tasks.spec import SAMPLES, Spec
 from arcslim.tasks.task import Task
 from arcslim.tasks.thinking import explain

@@ -135,11 +135,12 @@ def _pair(item: object, where: str, answered: bool) -> Pair:
         raise TaskError("missing_key", f"{where} has no 'input'")
     if answered and item.get("output") is None:
         raise TaskError("missing_key", f"{where} has no 'output'")
-    output = None if item.get("output") is None else _grid(item["output"], f"{where}, output")
-    return Pair(_grid(item["input"], f"{where}, input"), output)
+    output = None if item.get("output") is None else read_grid(item["output"], f"{where}, output")
+    return Pair(read_grid(item["input"], f"{where}, input"), output)
 
 
-def _grid(rows: Any, where: str) -> Grid:
+def read_grid(rows: Any, where: str) -> Grid:
+    """A grid out of parsed JSON; ``where`` says which. Raises TaskError with the grid's reason."""
     try:
         return Grid(rows)
     except GridError as error:
@@ -154,7 +155,7 @@ def _answered(test: tuple[Pair, ...], solutions: object) -> tuple[Pair, ...]:
         raise TaskError("solutions_differ", f"the solutions file gives {count} for {len(test)} test inputs")
     pairs = []
     for number, (pair, rows) in enumerate(zip(test, solutions, strict=True), 1):
-        output = _grid(rows, f"solution {number}")
+        output = read_grid(rows, f"solution {number}")
         if pair.output is not None and pair.output != output:
             raise TaskError("solutions_differ", f"test pair {number} has another output than the solutions file")
         pairs.append(Pair(pair.input, output))

@@ -23,9 +23,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from arcslim.errors import GridError, InputError, TaskError
-from arcslim.tasks.arc import MAX_PAIRS, Refused, kind_of
+from arcslim.errors import TaskError
+from arcslim.tasks.arc import MAX_PAIRS, Refused, kind_of, read_grid
 from arcslim.tasks.grid import Grid
+from arcslim.tasks.hub import hub_rows
 from arcslim.tasks.jsonfile import parse_json
 from arcslim.tasks.lines import Unreadable, read_lines
 from arcslim.tasks.task import Pair, Task
@@ -61,23 +62,16 @@ def stream_barc(pairs: int, passed_over: Counter[str]) -> Iterator[tuple[str, Ta
     Raises:
         InputError: the hub cannot be reached, or the data set is not there.
     """
-    from datasets import load_dataset
-
-    try:
-        rows = load_dataset(HUB_NAME, split="train", streaming=True)
-        for number, row in enumerate(rows, 1):
-            try:
-                yield f"{SOURCE}:{number}", parse_puzzle(row, pairs, passed_over)
-            except TaskError as error:
-                yield Refused(f"{SOURCE}:{number}", error.reason, error.message)
-    except GeneratorExit:
-        raise
-    except Exception as error:  # of some twenty kinds, from five libraries: all mean that it is not there
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(
-            f"BARC cannot be read from the hub ({HUB_NAME}): {first}",
-            "with no network, give a file: barc:FILE.jsonl or barc:FILE.jsonl.gz",
-        ) from error
+    rows = hub_rows(
+        HUB_NAME,
+        wrong=f"BARC cannot be read from the hub ({HUB_NAME})",
+        hint="with no network, give a file: barc:FILE.jsonl or barc:FILE.jsonl.gz",
+    )
+    for number, row in enumerate(rows, 1):
+        try:
+            yield f"{SOURCE}:{number}", parse_puzzle(row, pairs, passed_over)
+        except TaskError as error:
+            yield Refused(f"{SOURCE}:{number}", error.reason, error.message)
 
 
 def parse_puzzle(row: Any, pairs: int, passed_over: Counter[str]) -> Task:
@@ -113,7 +107,7 @@ def _usable(examples: list[Any], left_out: Counter[str]) -> list[Pair]:
             what = f"a list of {len(item)}" if isinstance(item, list) else kind_of(item)
             raise TaskError("not_a_task", f"example {number} is a pair of grids, not {what}", _FORM)
         try:
-            pair = Pair(_grid(item[0], f"example {number}, input"), _grid(item[1], f"example {number}, output"))
+            pair = Pair(read_grid(item[0], f"example {number}, input"), read_grid(item[1], f"example {number}, output"))
         except TaskError as error:
             if error.reason != "too_large":
                 raise
@@ -126,15 +120,6 @@ def _usable(examples: list[Any], left_out: Counter[str]) -> list[Pair]:
             raise TaskError("contradiction", f"example {number} has the input of an earlier one and another output")
         left_out["repeated_pair"] += 1
     return list(usable.values())
-
-
-def _grid(rows: Any, where: str) -> Grid:
-    try:
-        return Grid(rows)
-    except GridError as error:
-        raise TaskError(error.reason, f"{where}: {error.message}") from error
-    except RecursionError as error:  # a cell so deeply nested that it cannot even be printed
-        raise TaskError("too_deep", f"{where}: lists within lists without end") from error
 
 
 def _named(pairs: list[Pair]) -> Task:

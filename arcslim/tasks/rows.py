@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from arcslim.errors import InputError, TaskError
-from arcslim.tasks.lines import Line, read_lines
-from arcslim.tasks.lines import Unreadable as Unreadable
+from arcslim.errors import TaskError
+from arcslim.tasks.hub import hub_rows
+from arcslim.tasks.lines import Line, Unreadable, read_lines
 from arcslim.tasks.spec import HUB, ROWS, SAMPLES, Spec
 
 ROW_KINDS = (ROWS, HUB, SAMPLES)
@@ -80,18 +80,15 @@ def _parquet(path: Path) -> Iterator[Row | Unreadable]:
 
 
 def _hub(argument: str) -> Iterator[Row | Unreadable]:
-    from datasets import load_dataset
-
     name, _, split = argument.partition("@")
     name, _, config = name.partition(":")
-    try:
-        streaming = "[" not in split  # a slice is cut from the whole, which is downloaded then
-        rows = load_dataset(name, config or None, split=split or "train", streaming=streaming)
-        for number, values in enumerate(rows, 1):
-            yield Row(f"{name}:{number}", values)
-    except Exception as error:  # of some twenty kinds, from five libraries: all mean that it is not there
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(
-            f"the data set {name} cannot be read from the hub: {first}",
-            f"no file or folder is called {name} either; with no network, give a local JSONL or parquet file",
-        ) from error
+    rows = hub_rows(
+        name,
+        wrong=f"the data set {name} cannot be read from the hub",
+        hint=f"no file or folder is called {name} either; with no network, give a local JSONL or parquet file",
+        config=config or None,
+        split=split or "train",
+        streaming="[" not in split,  # a slice is cut from the whole, which is downloaded then
+    )
+    for number, values in enumerate(rows, 1):
+        yield Row(f"{name}:{number}", values)

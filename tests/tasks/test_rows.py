@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import arcslim.tasks.rows as rows_module
 from arcslim.errors import InputError
-from arcslim.tasks.rows import Row, Unreadable, read_rows
+from arcslim.tasks.lines import Unreadable
+from arcslim.tasks.rows import Row, read_rows
 from arcslim.tasks.spec import HUB, PATH, ROWS, SAMPLES, Spec, or_hub, parse_spec
 
 ROW_A, ROW_B = {"question": "a", "answer": "é"}, {"question": "b", "answer": None}
