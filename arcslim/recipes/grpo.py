@@ -10,7 +10,7 @@ from typing import Any
 from arcslim.config import Config, GenerationSection
 from arcslim.errors import DataError
 from arcslim.policy.load import adapter_unrounded, ensure_reference_adapter, load_policy, print_to_log, start_unsloth
-from arcslim.policy.precision import mixed_precision
+from arcslim.recipes.arguments import run_arguments, schedule_arguments
 from arcslim.recipes.geometry import Geometry, compare
 from arcslim.recipes.prepare import Prepared, prepare, string_prompt
 from arcslim.recipes.rollouts import Rollouts
@@ -38,7 +38,6 @@ def run(
         CollapseError: a watch with the action ``stop`` fired; everything is saved.
         Stopped: a stop was asked for; everything is saved.
     """
-    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of `rollout_func`
     arguments = grpo_config(config, store.path, cache_dir)
     from trl import GRPOTrainer  # after Unsloth, which replaces it on a GPU
 
@@ -96,36 +95,25 @@ def run(
 
 def trainer_arguments(config: Config, run_dir: Path, *, on_gpu: bool) -> dict[str, Any]:
     """The arguments of TRL's ``GRPOConfig``, all that this recipe sets and no default of ours besides."""
-    grpo, optim, generation, run = config.grpo, config.optim, config.generation, config.run
+    grpo, optim = config.grpo, config.optim
     watched = config.watch.entropy != "ignore" and config.watch.entropy_coef_max > 0
     arguments: dict[str, Any] = {
-        "output_dir": str(run_dir),
-        "max_steps": run.max_steps,
-        "save_steps": run.save_steps,
-        "seed": run.seed,
-        "data_seed": run.seed,
-        "report_to": list(run.report_to) or "none",
-        "logging_steps": 1,
-        "logging_nan_inf_filter": False,
-        "disable_tqdm": True,
+        **run_arguments(config, run_dir, on_gpu=on_gpu),
+        **schedule_arguments(optim),
+        "max_steps": config.run.max_steps,
         "remove_unused_columns": False,
         "shuffle_dataset": not grpo.longest_first,
-        "use_cpu": not on_gpu,
-        **mixed_precision(on_gpu=on_gpu),
-        "gradient_checkpointing": config.model.use_gradient_checkpointing != "false",
         **{name: getattr(grpo, name) for name in (
             "num_generations", "steps_per_generation", "num_iterations", "loss_type", "importance_sampling_level",
             "beta", "epsilon", "epsilon_high", "delta", "scale_rewards", "mask_truncated_completions",
         )},
         "entropy_coef": grpo.entropy_coef or (TINY_ENTROPY if watched and not on_gpu else 0.0),
         **{name: getattr(optim, name) for name in (
-            "optim", "learning_rate", "warmup_steps", "adam_beta1", "adam_beta2", "weight_decay", "max_grad_norm",
-            "lr_scheduler_type", "per_device_train_batch_size", "gradient_accumulation_steps",
+            "optim", "adam_beta1", "adam_beta2", "weight_decay", "max_grad_norm", "per_device_train_batch_size",
+            "gradient_accumulation_steps",
         )},
-        **sampling(generation),
+        **sampling(config.generation),
     }  # fmt: skip
-    if optim.lr_scheduler_type == "cosine_with_min_lr":
-        arguments["lr_scheduler_kwargs"] = {"min_lr_rate": optim.lr_min_ratio}
     if config.model.fast_inference:
         arguments |= {
             "use_vllm": True,
@@ -143,6 +131,7 @@ def geometry_in_force(config: Config, run_dir: Path, cache_dir: Path) -> Geometr
 
 def grpo_config(config: Config, run_dir: Path, cache_dir: Path) -> Any:
     """TRL's ``GRPOConfig`` as Unsloth gives it, whose import this starts."""
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # it warns of `rollout_func`
     unsloth = start_unsloth(cache_dir, standby=config.model.standby)
     from trl import GRPOConfig
 

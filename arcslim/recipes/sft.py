@@ -15,14 +15,14 @@ from typing import Any
 from arcslim.config import Config, LoraSection
 from arcslim.errors import InputError, RunFolderError
 from arcslim.policy.load import adapter_unrounded, load_policy, print_to_log, start_unsloth
-from arcslim.policy.precision import mixed_precision
 from arcslim.prompts.template import prefill_template
+from arcslim.recipes.arguments import run_arguments, schedule_arguments
 from arcslim.recipes.sft_loss import HeldLoss
 from arcslim.recipes.sft_order import in_order
 from arcslim.recipes.sft_prepare import SftData, limit_of, prepare_sft
 from arcslim.recipes.sft_rows import TrainingRow, to_dataset, truncation_lines
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
-from arcslim.recipes.start import Evaluator, look_at_the_start
+from arcslim.recipes.start import Evaluator, look_at_the_start, tell_counts
 from arcslim.recipes.state import LOSS, PASS_AT_1, Goal, RunState
 from arcslim.recipes.training import Outcome, Plan, Training
 
@@ -48,17 +48,7 @@ def run(
     stop.check()
 
     arguments = sft_config(config, store.path, cache_dir)
-    if config.sft.packing == "wrapped" and policy.device != "cpu":
-        raise InputError(
-            "sft.packing=wrapped: Unsloth's trainer takes padding out with any packing, and rows that are cut in two "
-            "would then be read as whole ones",
-            "choose sft.packing=bfd, or none",
-        )
-    packed = bool(arguments.packing)
-    if config.sft.packing != "none" and not packed:
-        sink.event(
-            0, "warning", "sft.packing: Unsloth's CPU backend turns packing off; each row is a sequence of its own"
-        )
+    packed = packing_in_force(config, arguments, sink, on_gpu=policy.device != "cpu")
     from trl import SFTTrainer  # after Unsloth, which replaces it on a GPU
 
     order = in_order([len(row) for row in data.train], config.sft, seed=config.run.seed)
@@ -94,6 +84,21 @@ def run(
     training.keep_best()
     training.tell_why_it_ended()
     return training.sum_up()
+
+
+def packing_in_force(config: Config, arguments: Any, sink: Sink, *, on_gpu: bool) -> bool:
+    """Whether rows share sequences, whatever was asked for. Raises InputError for what would train on broken rows."""
+    if config.sft.packing == "wrapped" and on_gpu:
+        raise InputError(
+            "sft.packing=wrapped: Unsloth's trainer takes padding out with any packing, and rows that are cut in two "
+            "would then be read as whole ones",
+            "choose sft.packing=bfd, or none",
+        )
+    packed = bool(arguments.packing)
+    if config.sft.packing != "none" and not packed:
+        words = "sft.packing: Unsloth's CPU backend turns packing off; each row is a sequence of its own"
+        sink.event(0, "warning", words)
+    return packed
 
 
 def goal_of(data: SftData) -> Goal:
@@ -163,8 +168,7 @@ def tell_rows(data: SftData, sink: Sink) -> None:
     trained = sum(row.trained for row in data.train)
     words = f"{len(data.train)} training rows, {trained} trained tokens; {len(data.held)} rows held out"
     sink.event(0, "start", words)
-    for source, counts in data.counts.items():
-        sink.event(0, "start", f"{source}: " + ", ".join(f"{name} {number}" for name, number in counts.items()))
+    tell_counts(data.counts, sink)
     for line in truncation_lines(data.truncation):
         sink.event(0, "start", line)
     for note in data.notes:
@@ -216,38 +220,26 @@ def sft_config(config: Config, run_dir: Path, cache_dir: Path) -> Any:
 
 def trainer_arguments(config: Config, run_dir: Path, *, on_gpu: bool) -> dict[str, Any]:
     """The arguments of TRL's ``SFTConfig``, all that this recipe sets and no default of ours besides."""
-    sft, run = config.sft, config.run
+    sft = config.sft
     arguments: dict[str, Any] = {
-        "output_dir": str(run_dir),
+        **run_arguments(config, run_dir, on_gpu=on_gpu),
+        **schedule_arguments(sft),
         "max_length": limit_of(config),
         "packing": sft.packing != "none",
         "padding_free": sft.packing == "bfd",
         "num_train_epochs": 1,  # the epochs stand one after the other in the dataset
         "max_steps": sft.max_steps or -1,
         "train_sampling_strategy": "sequential",
-        "save_steps": run.save_steps,
-        "seed": run.seed,
-        "data_seed": run.seed,
-        "report_to": list(run.report_to) or "none",
-        "logging_steps": 1,
-        "logging_nan_inf_filter": False,
-        "disable_tqdm": True,
-        "use_cpu": not on_gpu,
-        **mixed_precision(on_gpu=on_gpu),
-        "gradient_checkpointing": config.model.use_gradient_checkpointing != "false",
         "optim": config.optim.optim,
         "per_device_eval_batch_size": sft.per_device_train_batch_size,
         "gradient_accumulation_steps": sft.gradient_accumulation_steps,
         "adam_beta1": config.optim.adam_beta1,
         **{name: getattr(sft, name) for name in (
-            "learning_rate", "lr_scheduler_type", "warmup_steps", "adam_beta2", "weight_decay", "max_grad_norm",
-            "per_device_train_batch_size", "neftune_noise_alpha",
+            "adam_beta2", "weight_decay", "max_grad_norm", "per_device_train_batch_size", "neftune_noise_alpha",
         )},
     }  # fmt: skip
     if sft.packing == "none":
         arguments["dataset_kwargs"] = {"skip_prepare_dataset": True}  # the rows are as they are to be trained
     else:
         arguments["packing_strategy"] = sft.packing
-    if sft.lr_scheduler_type == "cosine_with_min_lr":
-        arguments["lr_scheduler_kwargs"] = {"min_lr_rate": sft.lr_min_ratio}
     return arguments

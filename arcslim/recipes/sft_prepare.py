@@ -79,11 +79,11 @@ def prepare_sft(config: Config, tokenizer: Any, check: Callable[[], None] | None
         notes += prepared.split.notes
         sources.append(honest(prepared.train, config))
         held += honest(asked.get("select", ()), config).texts
+    seen = {text.mark for source in sources for text in source.texts}
     for spec in specs:
         if spec.kind in ROW_KINDS:
-            sources.append(read_source(spec, config, renderer, tokenizer.eos_token))
+            sources.append(read_source(spec, config, renderer, tokenizer.eos_token, seen))
     if any(spec.kind in ROW_KINDS for spec in specs):
-        _once(sources)
         notes += _not_held(config, bool(tasks))
         more = _hold_out(sources, config, bool(tasks), notes)
         held += more
@@ -91,18 +91,6 @@ def prepare_sft(config: Config, tokenizer: Any, check: Callable[[], None] | None
             asked = _ask(more, renderer)
     _leave_out_held(sources, held, asked)
     return _encoded(config, tokenizer, sources, held, asked, counts, split, notes)
-
-
-def _once(sources: Sequence[Source]) -> None:
-    """A row that two sources have is trained on once: it stays in the first."""
-    seen: set[tuple[bytes, str]] = set()
-    for source in sources:
-        marks = [(text.key, text.completion) for text in source.texts]
-        kept = [text for text, mark in zip(source.texts, marks, strict=True) if mark not in seen]
-        if len(kept) < len(marks):
-            source.dropped["duplicate"] += len(marks) - len(kept)
-            source.texts = kept
-        seen.update(marks)
 
 
 def _not_held(config: Config, has_tasks: bool) -> list[str]:
@@ -132,16 +120,16 @@ def _encoded(
     limit, train, all_rows = limit_of(config), [], []
     for source in sources:
         rows = list(encode(source.texts, tokenizer))
-        kept, _ = within_limit(rows, config.sft, limit, source.dropped)
+        kept = within_limit(rows, config.sft.over_length, limit, source.dropped)
         counts[source.name] = source.as_dict(len(kept))
         train += kept
         all_rows += rows
         notes += source.sayings()
-    _, truncation = within_limit(all_rows, config.sft, limit, Counter())
+    truncation = Truncation.of(all_rows, limit, config.sft.over_length)
     if not train:
         raise _nothing_left(counts, truncation)
     too_long = Counter[str]()
-    held_rows, _ = within_limit(list(encode(held, tokenizer)), _dropping(config), limit, too_long)
+    held_rows = within_limit(list(encode(held, tokenizer)), "drop", limit, too_long)
     if too_long:
         notes.append(f"{too_long.total()} of {len(held)} held-out rows are over {limit} tokens and are left out")
     return SftData(tuple(train), tuple(held_rows), asked, counts, split, truncation, tuple(notes))
@@ -169,10 +157,6 @@ def _check_row_specs(specs: Sequence[Spec]) -> None:
             )
         if spec.name in [other.name for other in specs[:number]]:
             raise InputError(f"the data source {spec.name!r} is given twice", "name it once")
-
-
-def _dropping(config: Config) -> Any:
-    return config.sft.model_copy(update={"over_length": "drop"})
 
 
 def _hold_out(sources: Sequence[Source], config: Config, has_tasks: bool, notes: list[str]) -> list[Text]:

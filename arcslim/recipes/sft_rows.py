@@ -18,12 +18,13 @@ import numpy.typing as npt
 
 from arcslim.errors import DataError
 from arcslim.prompts.nouns import Prompt
-from arcslim.sft_config import SftSection
 from arcslim.tasks.task import Task
 
 IGNORED = -100  # transformers' label of a token without loss
 MULTIPLES = (1.0, 1.5, 2.0)
 TOGETHER = 256  # texts that the tokenizer is given at once: it uses all cores then
+
+Mark = tuple[bytes, str]
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class Text:
     completion: str
     key: bytes
     task: Task | None = None
+
+    @property
+    def mark(self) -> Mark:
+        """Equal for rows that would teach the same twice."""
+        return self.key, self.completion
 
 
 @dataclass(frozen=True)
@@ -140,24 +146,21 @@ def truncation_lines(truncation: Truncation) -> list[str]:
     return lines
 
 
-def within_limit(
-    rows: Sequence[TrainingRow], sft: SftSection, limit: int, dropped: Counter[str]
-) -> tuple[list[TrainingRow], Truncation]:
-    """Apply ``sft.over_length``; rows that are left out are counted in ``dropped``.
+def within_limit(rows: Sequence[TrainingRow], policy: str, limit: int, dropped: Counter[str]) -> list[TrainingRow]:
+    """Apply ``sft.over_length``, the ``policy``; rows that are left out are counted in ``dropped``.
 
     Raises:
         DataError: policy ``error`` and a row is over the limit.
     """
-    report = Truncation.of(rows, limit, sft.over_length)
-    if sft.over_length == "error" and report.over[0].rows:
-        first = next(row for row in rows if len(row) > limit)
+    first = next((row for row in rows if len(row) > limit), None)
+    if policy == "error" and first is not None:
         raise DataError(
-            f"{truncation_lines(report)[0]}; the first is {first.row_id} with {len(first)}",
+            f"{truncation_lines(Truncation.of(rows, limit, policy))[0]}; the first is {first.row_id} with {len(first)}",
             "raise sft.max_length, or set sft.over_length to drop or truncate",
         )
     kept = []
     for row in rows:
-        if len(row) > limit and sft.over_length == "drop":
+        if len(row) > limit and policy == "drop":
             dropped["too_long"] += 1
             continue
         cut = row if len(row) <= limit else _cut(row, limit)
@@ -165,7 +168,7 @@ def within_limit(
             dropped["nothing_trained"] += 1
         else:
             kept.append(cut)
-    return kept, report
+    return kept
 
 
 def _cut(row: TrainingRow, limit: int) -> TrainingRow:

@@ -15,7 +15,7 @@ from arcslim.prompts.conversation import Columns, Conversation, RowError, find_c
 from arcslim.prompts.nouns import Prompt
 from arcslim.prompts.render import Renderer, answer_text, completion_text
 from arcslim.recipes.prepare import Asked
-from arcslim.recipes.sft_rows import Text, without_end
+from arcslim.recipes.sft_rows import Mark, Text, without_end
 from arcslim.recipes.sft_samples import right_samples
 from arcslim.sft_config import ColumnsSection
 from arcslim.tasks.content import canonical_key
@@ -79,22 +79,23 @@ def honest(asked: Sequence[Asked], config: Config) -> Source:
     return source
 
 
-def read_source(spec: Spec, config: Config, renderer: Renderer, end: str) -> Source:
+def read_source(spec: Spec, config: Config, renderer: Renderer, end: str, seen: set[Mark]) -> Source:
     """The rows of a source of a row kind; ``end`` is the end token's text, which no completion may go on after.
+
+    ``seen``: the rows of the sources before it, each of which stays where it came first; this one's are added.
 
     Raises:
         InputError: the source cannot be opened, or lacks a column.
     """
     source = Source(spec.name)
     texts = _samples(spec, config, renderer, source) if spec.kind == SAMPLES else _rows(spec, config, renderer, source)
-    seen: set[tuple[bytes, str]] = set()
     for text in texts:
-        if (text.key, text.completion) in seen:
+        if text.mark in seen:
             source.drop("duplicate", text.row_id)
         elif end in without_end(text.completion, end):
             source.drop("end_token_inside", f"{text.row_id}: the completion goes on after {end}")
         else:
-            seen.add((text.key, text.completion))
+            seen.add(text.mark)
             source.texts.append(text)
     return source
 

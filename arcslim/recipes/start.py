@@ -98,11 +98,16 @@ class Evaluator:
         self.running = None
 
 
-def tell_data(prepared: Prepared, sink: Sink) -> None:
-    sink.event(0, "start", f"{len(prepared.train)} training prompts, the longest of {prepared.longest} tokens")
-    for source, counts in prepared.split.counts.items():
+def tell_counts(counts_by_source: Mapping[str, Mapping[str, int]], sink: Sink) -> None:
+    """Read, kept and dropped of each source, a line each."""
+    for source, counts in counts_by_source.items():
         listed = ", ".join(f"{name} {number}" for name, number in counts.items())
         sink.event(0, "start", f"{source}: {listed}")
+
+
+def tell_data(prepared: Prepared, sink: Sink) -> None:
+    sink.event(0, "start", f"{len(prepared.train)} training prompts, the longest of {prepared.longest} tokens")
+    tell_counts(prepared.split.counts, sink)
     for note in prepared.split.notes:
         sink.event(0, "warning", note)
     for name, asked in prepared.held.items():

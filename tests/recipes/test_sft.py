@@ -119,9 +119,9 @@ def test_the_rate_warms_up_and_falls_to_a_tenth(stack: Path, tmp_path: Path, war
 
 @pytest.fixture
 def no_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
-    import arcslim.recipes.sft as recipe
+    import arcslim.recipes.arguments as arguments
 
-    monkeypatch.setattr(recipe, "mixed_precision", lambda *, on_gpu: {"bf16": False})
+    monkeypatch.setattr(arguments, "mixed_precision", lambda *, on_gpu: {"bf16": False})
 
 
 @pytest.mark.parametrize("four_bit", [False, True])
