@@ -18,7 +18,8 @@ from arcslim.cli.options import (
     Sets,
     TrainOptions,
 )
-from arcslim.cli.train import resolve, tell_resolved, train
+from arcslim.cli.train import command
+from arcslim.presets import Resolved
 
 
 def grpo(
@@ -49,18 +50,16 @@ def grpo(
         force=force,
         recipe="grpo",
     )
-    options, resolved = resolve(options)
-    if options.dry_run:
-        from arcslim.cli.dry_run import dry_run as show
-
-        show(resolved)
-        return
-
-    tell_resolved(resolved)
-    train("grpo", options, resolved, _run)
+    command(options, _run, _dry_run)
 
 
 def _run(*arguments: Any, **named: Any) -> Any:
     from arcslim.recipes.grpo import run  # torch and the rest: only once the folder is open
 
     return run(*arguments, **named)
+
+
+def _dry_run(resolved: Resolved) -> None:
+    from arcslim.cli.dry_run import dry_run
+
+    dry_run(resolved)

@@ -19,7 +19,8 @@ from arcslim.cli.options import (
     Sets,
     TrainOptions,
 )
-from arcslim.cli.train import resolve, tell_resolved, train
+from arcslim.cli.train import command
+from arcslim.presets import Resolved
 
 Packing = Annotated[
     bool | None,
@@ -60,18 +61,16 @@ def sft(
         max_steps_knob="sft.max_steps",
         recipe="sft",
     )
-    options, resolved = resolve(options)
-    if options.dry_run:
-        from arcslim.cli.sft_dry_run import dry_run as show
-
-        show(resolved)
-        return
-
-    tell_resolved(resolved)
-    train("sft", options, resolved, _run)
+    command(options, _run, _dry_run)
 
 
 def _run(*arguments: Any, **named: Any) -> Any:
     from arcslim.recipes.sft import run  # torch and the rest: only once the folder is open
 
     return run(*arguments, **named)
+
+
+def _dry_run(resolved: Resolved) -> None:
+    from arcslim.cli.sft_dry_run import dry_run
+
+    dry_run(resolved)

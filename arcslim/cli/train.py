@@ -64,9 +64,20 @@ def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
         console.print("doubtful:", str(warning), style="yellow", markup=False)
 
 
-def train(recipe: str, options: TrainOptions, resolved: Resolved, run: Recipe) -> None:
+def command(options: TrainOptions, run: Recipe, dry_run: Callable[[Resolved], None]) -> None:
+    """What a training command does with what was typed: show the plan, or run the recipe."""
+    options, resolved = resolve(options)
+    if options.dry_run:
+        dry_run(resolved)
+        return
+    tell_resolved(resolved)
+    train(options, resolved, run)
+
+
+def train(options: TrainOptions, resolved: Resolved, run: Recipe) -> None:
     """Run a recipe in its folder, with the console's view and the records on disk."""
-    config = resolved.config
+    config, recipe = resolved.config, options.recipe
+    assert recipe is not None  # every training command names its own
     check_early(config, rewards=recipe == "grpo")
     place = Path(config.run.dir) if config.run.dir is not None else fresh_run_dir(recipe, resolved.preset)
     with _open_folder(place, options) as folder:

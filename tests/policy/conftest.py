@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +10,7 @@ import pytest
 
 from arcslim.config import LoraSection, ModelSection
 from arcslim.policy.load import Policy, load_policy, start_unsloth
+from tests.gpu_path import ask_gpu_path
 from tests.policy.made import make_model_folder
 
 PROBE = """
@@ -46,23 +43,8 @@ json.dump({
 
 @pytest.fixture(scope="session")
 def gpu(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Signatures of Unsloth's GPU path and the source of the GRPO trainer that it generates.
-
-    From a process of its own: it cannot live in one that has the CPU backend.
-    """
-    folder = tmp_path_factory.mktemp("gpu")
-    environment = os.environ | {
-        "UNSLOTH_ALLOW_CPU": "1",
-        "UNSLOTH_DISABLE_STATISTICS": "1",
-        "UNSLOTH_COMPILE_LOCATION": str(folder / "compiled"),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, str(folder / "answer.json")],
-        cwd=folder, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer: dict[str, Any] = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
-    return answer
+    """Signatures of Unsloth's GPU path and the source of the GRPO trainer that it generates."""
+    return ask_gpu_path(PROBE, tmp_path_factory.mktemp("gpu"))
 
 
 @pytest.fixture(scope="session")

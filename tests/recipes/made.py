@@ -76,11 +76,11 @@ WHOLE = (
 )  # thinking and answers of these tasks fit
 
 
-def write_preset(folder: Path, *sets: str) -> Path:
-    """The settings above, changed by ``sets``, as a preset file."""
+def write_preset(folder: Path, *sets: str, text: str = PRESET) -> Path:
+    """The settings above, or those of ``text``, changed by ``sets``, as a preset file."""
     folder.mkdir(parents=True, exist_ok=True)
     plain = folder / "plain.toml"
-    plain.write_text(PRESET, encoding="utf-8")
+    plain.write_text(text, encoding="utf-8")
     path = folder / "small.toml"
     path.write_text(to_toml(load_config(str(plain), list(sets), {}).config), encoding="utf-8")
     return path

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from arcslim.config import Config
-from arcslim.presets import load_config, to_toml
+from arcslim.presets import load_config
+from tests.recipes.made import write_preset
 
 PRESET = """\
 [model]
@@ -49,12 +50,7 @@ eval_samples = 2
 
 def write_sft_preset(folder: Path, *sets: str) -> Path:
     """The settings above, changed by ``sets``, as a preset file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    plain = folder / "plain.toml"
-    plain.write_text(PRESET, encoding="utf-8")
-    path = folder / "small.toml"
-    path.write_text(to_toml(load_config(str(plain), list(sets), {}).config), encoding="utf-8")
-    return path
+    return write_preset(folder, *sets, text=PRESET)
 
 
 def sft_config_of(folder: Path, *sets: str) -> Config:

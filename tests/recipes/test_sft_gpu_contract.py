@@ -3,10 +3,6 @@ of the policy for how it comes about here)."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +11,7 @@ import pytest
 from arcslim.config import Config, ModelSection, OptimSection
 from arcslim.recipes.sft import trainer_arguments
 from arcslim.sft_config import SftSection
+from tests.gpu_path import ask_gpu_path
 
 PROBE = """
 import inspect, json, sys
@@ -36,17 +33,7 @@ json.dump({
 
 @pytest.fixture(scope="module")
 def gpu(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("gpu")
-    environment = os.environ | {
-        "UNSLOTH_ALLOW_CPU": "1",
-        "UNSLOTH_DISABLE_STATISTICS": "1",
-        "UNSLOTH_COMPILE_LOCATION": str(folder / "compiled"),
-    }
-    command = [sys.executable, "-c", PROBE, str(folder / "answer.json")]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer: dict[str, Any] = json.loads((folder / "answer.json").read_text(encoding="utf-8"))
-    return answer
+    return ask_gpu_path(PROBE, tmp_path_factory.mktemp("gpu"))
 
 
 CONFIGS = [
