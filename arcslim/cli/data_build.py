@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from arcslim.cli.data_options import resolve
+from arcslim.cli.data_folder import new_folder, refuse_taken
+from arcslim.cli.data_options import HeldOut, MoveAside, resolve
 from arcslim.cli.options import Data, Model, Preset, Seed, Sets
 from arcslim.config import Config
-from arcslim.errors import InputError
 
 Fits = Callable[[Any], bool]
 
@@ -27,7 +23,8 @@ def build(
     fit: Annotated[
         bool, typer.Option("--fit", help="leave prompts over prompt.max_tokens out (needs the model's tokenizer)")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="where DIR is there already, it moves aside")] = False,
+    held_out: HeldOut = None,
+    force: MoveAside = False,
     preset: Preset = None,
     model: Model = None,
     seed: Seed = None,
@@ -39,10 +36,9 @@ def build(
     from arcslim.tasks.manifest import about
     from arcslim.tasks.split import build_split
 
-    config = resolve(data, preset, model, seed, sets).config
+    refuse_taken(out, force)
+    config = resolve(data, preset, model, seed, sets, {"data.keep_out": held_out or None}).config
     console = Console(highlight=False, emoji=False)
-    if _in_the_way(out) and not force:
-        raise InputError(f"{out} is there already", "choose another --out, or move it aside with --force")
     fits, limit, notes = _limit(config) if fit else (_everything, None, [])
     with console.status("drawing tasks"):
         split = build_split(config.data, config.run.seed, fits)
@@ -62,10 +58,6 @@ def build(
     console.print(f"built {out}; train on it with `arcslim grpo --data {out}`", markup=False, soft_wrap=True)
 
 
-def _in_the_way(out: Path) -> bool:
-    return out.exists() and (not out.is_dir() or any(out.iterdir()))
-
-
 def _everything(task: Any) -> bool:
     return True
 
@@ -79,30 +71,3 @@ def _limit(config: Config) -> tuple[Fits, dict[str, Any], list[str]]:
     renderer = Renderer(tokenizer, config.prompt)
     said = {"model": config.model.name, **config.prompt.model_dump(mode="json"), "notes": notes}
     return lambda task: len(renderer.render(task, "").token_ids) <= config.prompt.max_tokens, said, notes
-
-
-@contextlib.contextmanager
-def new_folder(out: Path, console: Console) -> Iterator[Path]:
-    """A folder that becomes ``out`` when the block ends well; nothing of it stays when it does not."""
-    from arcslim.runs.places import set_aside
-    from arcslim.runs.writing import sync_folder
-
-    try:
-        out.absolute().parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=out.absolute().parent, prefix=f".{out.name}.", suffix=".partial"))
-    except OSError as error:
-        raise InputError(f"{out} cannot be made: {error.strerror}") from error
-    try:
-        yield folder
-        for path in folder.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        folder.chmod(0o755)
-        if _in_the_way(out):
-            console.print(f"what was in {out} now lies in {set_aside(out)}", markup=False, soft_wrap=True)
-        os.rename(folder, out)
-        sync_folder(out.absolute().parent)
-    except OSError as error:
-        raise InputError(f"{out} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from arcslim.cli.data_options import Specs, resolve
+from arcslim.cli.data_options import HeldOut, Specs, resolve
 from arcslim.cli.options import Preset, Seed, Sets
 from arcslim.errors import DataError, InputError
 from arcslim.runs.visible import visible
@@ -20,10 +20,7 @@ KINDS = {"malformed": "malformed", "duplicate": "duplicates", "leak": "leaks"}
 
 def check(
     specs: Specs = None,
-    held_out: Annotated[
-        list[str] | None,
-        typer.Option("--held-out", metavar="SPEC", help="what will be tested on; repeatable \\[data.keep_out]"),
-    ] = None,
+    held_out: HeldOut = None,
     every: Annotated[bool, typer.Option("--all", help=f"print every finding, not the first {SHOWN} of a kind")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="exit code 1 where anything is found")] = False,
     preset: Preset = None,
@@ -36,7 +33,7 @@ def check(
     """
     from arcslim.tasks.audit import Audit, Finding
     from arcslim.tasks.reading import READERS
-    from arcslim.tasks.spec import parse_spec
+    from arcslim.tasks.spec import or_hub, parse_spec
 
     config = resolve(specs, preset, None, seed, sets, {"data.keep_out": held_out or None}).config
     console = Console(highlight=False, emoji=False)
@@ -54,8 +51,11 @@ def check(
         if spec.kind not in READERS:
             raise InputError(f"--held-out {text}: no tasks that can be read", "give files, folders or ARC-1")
         tell(audit.hold(spec))
-    for text in config.data.sources:
-        tell(audit.look(parse_spec(text)))
+    specs_to_look_at = [or_hub(parse_spec(text)) for text in config.data.sources]
+    for spec in specs_to_look_at:
+        audit.hold_brought(spec)
+    for spec in specs_to_look_at:
+        tell(audit.look(spec))
     for what, number in found.items():
         if number > SHOWN and not every:
             console.print(f"… and {number - SHOWN} more {KINDS[what]}: --all prints them", style="dim")
@@ -78,6 +78,6 @@ def _sum_up(console: Console, audit: object) -> None:
         if looked.drawn:
             words = "generated: leaks and duplicates are passed over while it is drawn from"
             console.print(f"{looked.name}: {words}", markup=False, soft_wrap=True)
-    if audit.held:
+    if len(audit.held):
         leaks = sum(looked.leaks for looked in audit.looked)
-        console.print(f"held out: {audit.held} tasks; {leaks} leaks, which training leaves out")
+        console.print(f"held out: {len(audit.held)} tasks; {leaks} leaks, which training leaves out")

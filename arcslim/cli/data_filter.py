@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from arcslim.cli.data_build import new_folder
 from arcslim.cli.data_filter_lines import Progress, report
-from arcslim.cli.data_options import Specs, resolve, without_holdouts
+from arcslim.cli.data_folder import new_folder, refuse_taken
+from arcslim.cli.data_options import HeldOut, MoveAside, Specs, Tasks, resolve, without_holdouts
 from arcslim.cli.options import Model, Preset, Seed, Sets
 from arcslim.config import Config
 from arcslim.errors import DataError, InputError, Stopped
@@ -34,10 +34,11 @@ def filter_(
     ] = None,
     samples: Annotated[int | None, typer.Option("--samples", min=1, help=f"rollouts a task; {SAMPLES}")] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="write what is kept, for --data DIR")] = None,
-    force: Annotated[bool, typer.Option("--force", help="where DIR is there already, it moves aside")] = False,
+    held_out: HeldOut = None,
+    force: MoveAside = False,
     png: Annotated[Path | None, typer.Option("--png", metavar="DIR", help="draw what was dropped there")] = None,
     cache: Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="where rollouts are kept")] = None,
-    tasks: Annotated[int | None, typer.Option("--tasks", min=1, help="how many at most \\[data.tasks]")] = None,
+    tasks: Tasks = None,
     preset: Preset = None,
     model: Model = None,
     seed: Seed = None,
@@ -55,9 +56,10 @@ def filter_(
     if not rolls and not drop_trivial:
         raise InputError("there is nothing to filter by", f"give --drop-trivial, or --model M --keep {KEEP}, or both")
     bounds = Bounds(*read_keep(keep or KEEP))
-    config = without_holdouts(resolve(specs, preset, model, seed, sets, {"data.tasks": tasks}).config)
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{out} is there already", "choose another --out, or move it aside with --force")
+    if out is not None:
+        refuse_taken(out, force)
+    flags = {"data.tasks": tasks, "data.keep_out": held_out or None}
+    config = without_holdouts(resolve(specs, preset, model, seed, sets, flags).config)
     console = Console(highlight=False, emoji=False)
     folder = cache or default_cache()
     prepared = _prepared(config, folder) if rolls else None
@@ -71,7 +73,7 @@ def filter_(
         asked = [one for one in prepared.train if id(one.task) in sound]
         filtered.tried = _roll_out(asked, config, filtered.samples, folder, console)
     for line in (*count_lines(split.counts), *split.notes):
-        console.print(line, style="dim", markup=False)
+        console.print(line, style="dim", markup=False, soft_wrap=True)
     report(filtered, config, console, drop_trivial=drop_trivial)
     if png is not None:
         _draw(filtered, config, png, console)

@@ -62,7 +62,8 @@ def report(filtered: Filtered, config: Config, console: Console, *, drop_trivial
     dropped = ", ".join(
         f"{name} {number}" for name, number in counts.items() if name not in ("read", "kept") and number
     )
-    console.print(f"\nkept {counts['kept']} of {counts['read']} tasks; dropped: {dropped or 'none'}", style="bold")
+    words = f"\nkept {counts['kept']} of {counts['read']} tasks; dropped: {dropped or 'none'}"
+    console.print(words, style="bold", soft_wrap=True)
 
 
 def _rules(filtered: Filtered) -> Table:

@@ -21,6 +21,12 @@ Specs = Annotated[
         show_default=False,
     ),
 ]
+HeldOut = Annotated[
+    list[str] | None,
+    typer.Option("--held-out", metavar="SPEC", help="what will be tested on; repeatable \\[data.keep_out]"),
+]
+Tasks = Annotated[int | None, typer.Option("--tasks", min=1, help="how many at most \\[data.tasks]")]
+MoveAside = Annotated[bool, typer.Option("--force", help="where DIR is there already, it moves aside")]
 
 
 def resolve(

@@ -54,7 +54,7 @@ def preview(
         for line in _shown(example, console, all_ids):
             console.print(line)
     for line_said in said:
-        console.print(line_said, style="dim", markup=False)
+        console.print(line_said, style="dim", markup=False, soft_wrap=True)
     title = f"arcslim {recipe}: {', '.join(config.data.sources)}"
     if html is not None:
         _in_folder(html)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
 from rich.console import Console
 from rich.table import Table
 
-from arcslim.cli.data_options import Specs, resolve, without_holdouts
+from arcslim.cli.data_options import Specs, Tasks, resolve, without_holdouts
 from arcslim.cli.options import Model, Preset, Seed, Sets
 from arcslim.errors import InputError
 from arcslim.tasks.rows import ROW_KINDS
@@ -25,7 +24,7 @@ FORMS = {"rows": "rows, prompt and completion", "trained": "the part of them tha
 
 def stats(
     specs: Specs = None,
-    tasks: Annotated[int | None, typer.Option("--tasks", min=1, help="how many at most \\[data.tasks]")] = None,
+    tasks: Tasks = None,
     preset: Preset = None,
     model: Model = None,
     seed: Seed = None,
@@ -57,9 +56,10 @@ def stats(
         console.print(f"the longest answer takes {longest} tokens more with {form} grids, thinking apart")
     if not all(of_rows):
         rules = ", ".join(f"{name} {number}" for name, number in sorted(found.trivial.items()))
-        console.print(f"trivial, by rule (--drop-trivial leaves them out): {rules or 'none'}", markup=False)
+        words = f"trivial, by rule (--drop-trivial leaves them out): {rules or 'none'}"
+        console.print(words, markup=False, soft_wrap=True)
     for line in (*count_lines(found.counts), *found.notes, *notes):
-        console.print(line, style="dim", markup=False)
+        console.print(line, style="dim", markup=False, soft_wrap=True)
 
 
 def _table(measured: Sequence[Measured]) -> Table:

@@ -56,6 +56,14 @@ def load_path(path: Path, source: str) -> Loaded:
     return load_file(path, source)
 
 
+def files_at(path: Path) -> list[Path]:
+    """The files that ``load_path`` reads, sorted. Raises TaskError as it does."""
+    if path.is_dir():
+        return sorted({file for challenge in _json_files(path) for file in files_at(challenge)})
+    beside = _solutions_path(path)
+    return [path] if beside is None else sorted((path, beside))
+
+
 def load_file(path: Path, source: str) -> Loaded:
     """Read one task file or Kaggle challenges file.
 

@@ -1,26 +1,28 @@
 """Look through data before anything is trained on it: what cannot be read, what is there twice, what is held out.
 
-Sources are read one row at a time; of each only some 300 bytes stay in memory.
+Sources are read one row at a time; of each only some 300 bytes stay in memory. What is a leak is decided where a run
+decides it (``leaks.py``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from arcslim.errors import TaskError
 from arcslim.tasks.arc import Refused
 from arcslim.tasks.built import read_built
-from arcslim.tasks.content import canonical_key, pair_key
+from arcslim.tasks.content import content_keys
+from arcslim.tasks.leaks import HeldOut
 from arcslim.tasks.lines import Unreadable
 from arcslim.tasks.reading import READERS, Read, existing, read_tasks
-from arcslim.tasks.rearc import SOURCE as GENERATED
 from arcslim.tasks.rows import ROW_KINDS, read_rows
-from arcslim.tasks.sameness import Prints, how_alike, prints_of
+from arcslim.tasks.sameness import how_alike, prints_of
 from arcslim.tasks.spec import BUILT, Spec
 from arcslim.tasks.task import Task
 
@@ -52,39 +54,33 @@ class Looked:
 
 
 @dataclass
-class _Index:
-    """Contents seen so far, and where."""
+class _Listed:
+    """Where tasks were seen, and what tells in which way another one is the same; by number, from 0."""
 
-    of_content: dict[bytes, int] = field(default_factory=dict)
     places: list[str] = field(default_factory=list)
     prints: array[int] = field(default_factory=lambda: array("Q"))
 
-    def add(self, task: Task, keys: Iterable[bytes], place: str) -> None:
-        number = len(self.places)
+    def add(self, task: Task, place: str) -> int:
         self.places.append(place)
         self.prints.extend(prints_of(task))
-        for key in keys:
-            self.of_content.setdefault(key, number)
+        return len(self.places) - 1
 
-    def find(self, keys: Iterable[bytes]) -> int | None:
-        return next((self.of_content[key] for key in keys if key in self.of_content), None)
-
-    def prints_at(self, number: int) -> Prints:
+    def alike(self, task: Task, number: int) -> str:
+        """In which way ``task`` is the one with that number."""
         one, two, three, four = self.prints[4 * number : 4 * number + 4]
-        return one, two, three, four
+        return how_alike(prints_of(task), (one, two, three, four))
 
 
 class Audit:
-    """Looks through sources one after the other; ``hold`` first what is not to be trained on."""
+    """Looks through sources one after the other; ``hold`` and ``hold_brought`` first what is not to be trained on."""
 
     def __init__(self, pairs: int) -> None:
         self.pairs = pairs
         self.looked: list[Looked] = []
-        self.held = 0
-        self._held = _Index()
-        self._secret: dict[bytes, str] = {}  # pairs of held-out tasks, up to symmetry and colours
-        self._secret_exact: dict[bytes, str] = {}  # test pairs of held-out generated tasks, as they stand
-        self._seen = _Index()
+        self.held = HeldOut()
+        self._held_listed = _Listed()
+        self._contents: dict[bytes, int] = {}
+        self._listed = _Listed()
         self._rows: dict[bytes, str] = {}
 
     def hold(self, spec: Spec) -> Iterator[Finding]:
@@ -99,8 +95,17 @@ class Audit:
             else:
                 self._hold(*row)
 
+    def hold_brought(self, spec: Spec) -> None:
+        """Hold out what a source holds out itself: a built folder's own sets."""
+        if spec.kind != BUILT:
+            return
+        with contextlib.suppress(TaskError):  # told when it is looked at, where the same is read again
+            for name, tasks in read_built(existing(spec)).held.items():
+                for task in tasks:
+                    self._hold(f"{spec.name}/{name}: {task.task_id}", task)
+
     def look(self, spec: Spec) -> Iterator[Finding]:
-        """Look through a source; a built folder's own held-out sets are held out, and only its training set looked at.
+        """Look through a source; of a built folder at its training set.
 
         Raises:
             TaskError: there is no such file or folder, or no network.
@@ -126,29 +131,27 @@ class Audit:
                 yield _malformed(row)
                 continue
             place, task = row
-            keys = _keys(task)
-            leak = self._leak(task, keys)
-            before = self._seen.find(keys)
+            keys = content_keys(task)
+            leak = self._leak(task)
+            before = next((self._contents[key] for key in keys if key in self._contents), None)
             if leak is not None:
                 looked.leaks += 1
                 yield Finding("leak", place, leak)
             elif before is not None:
                 looked.duplicates += 1
-                how = how_alike(prints_of(task), self._seen.prints_at(before))
-                yield Finding("duplicate", place, f"is {self._seen.places[before]}: {how}")
+                words = f"is {self._listed.places[before]}: {self._listed.alike(task, before)}"
+                yield Finding("duplicate", place, words)
             else:
                 looked.usable += 1
-                self._seen.add(task, keys, place)
+                number = self._listed.add(task, place)
+                for key in keys:
+                    self._contents.setdefault(key, number)
 
     def _rows_of(self, spec: Spec) -> Iterator[Read]:
         if spec.kind != BUILT:
             yield from read_tasks(spec, self.pairs)
             return
-        built = read_built(existing(spec))
-        for name, tasks in built.held.items():
-            for task in tasks:
-                self._hold(f"{spec.name}/{name}: {task.task_id}", task)
-        for task in built.sets.get("train", ()):
+        for task in read_built(existing(spec)).sets.get("train", ()):
             yield f"{spec.name}/train: {task.task_id}", task
 
     def _look_at_rows(self, spec: Spec, looked: Looked) -> Iterator[Finding]:
@@ -167,30 +170,19 @@ class Audit:
                 looked.usable += 1
 
     def _hold(self, place: str, task: Task) -> None:
-        self.held += 1
-        self._held.add(task, _keys(task), place)
-        if task.source == GENERATED:
-            self._secret_exact.update((pair.key(), place) for pair in task.test)
-        else:
-            self._secret.update((pair_key(pair), place) for pair in (*task.train, *task.test))
+        self.held.hold(task)
+        self._held_listed.add(task, place)
 
-    def _leak(self, task: Task, keys: Iterable[bytes]) -> str | None:
-        held = self._held.find(keys)
-        if held is not None:
-            return f"is held out as {self._held.places[held]}: {how_alike(prints_of(task), self._held.prints_at(held))}"
-        for pair in (*task.train, *task.test):
-            place = self._secret_exact.get(pair.key()) or (self._secret and self._secret.get(pair_key(pair)))
-            if place:
-                return f"shows a pair of {place}, which is held out"
-        return None
+    def _leak(self, task: Task) -> str | None:
+        leak = self.held.find(task)
+        if leak is None:
+            return None
+        place = self._held_listed.places[leak.number]
+        if leak.reason == "held_out":
+            return f"is held out as {place}: {self._held_listed.alike(task, leak.number)}"
+        return f"shows a pair of {place}, which is held out"
 
 
 def _malformed(row: Refused) -> Finding:
     detail = row.detail.removeprefix(f"{row.where}: ")  # a message of a whole file names it too
     return Finding("malformed", row.where, f"{row.reason}: {detail}")
-
-
-def _keys(task: Task) -> list[bytes]:
-    """What the task is, and what it is with each of its tests alone."""
-    whole = canonical_key(task)
-    return [whole] if len(task.test) == 1 else [whole, *map(canonical_key, task.for_each_test())]

@@ -97,6 +97,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise TaskError("not_built", f"{path} is no manifest of `arcslim data build`", _REBUILD)
     if manifest.get("format") != FORMAT:
         raise TaskError("not_built", f"{path} has the format {manifest.get('format')!r}, not {FORMAT}", _REBUILD)
+    data = manifest.get("data")
+    families = data.get("holdout_families") if isinstance(data, dict) else None
+    if not isinstance(families, list) or not all(isinstance(name, str) for name in families):
+        raise TaskError("not_built", f"{path} does not say which generators are held out", _REBUILD)
     return manifest
 
 

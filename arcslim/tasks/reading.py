@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from arcslim.errors import TaskError
-from arcslim.tasks.arc import Loaded, Refused, load_arc1, load_path
+from arcslim.tasks.arc import Loaded, Refused, files_at, load_arc1, load_path
 from arcslim.tasks.barc import read_barc, stream_barc
 from arcslim.tasks.built import read_built
-from arcslim.tasks.spec import ARC1_SPLITS, BUILT, PATH, Spec
+from arcslim.tasks.spec import ARC1_SPLITS, BUILT, MANIFEST, PATH, Spec
 from arcslim.tasks.task import Task
 
 ARC2_PARTS = ("training", "evaluation")
@@ -45,6 +45,22 @@ def existing(spec: Spec) -> Path:
     return path
 
 
+def files_of(spec: Spec) -> list[Path]:
+    """The files that a source is read from; none of a generator, of data of a package, and of the hub.
+
+    Raises:
+        TaskError: they are not there.
+    """
+    if spec.kind not in (PATH, "arc2", "barc", BUILT) or not spec.argument:
+        return []
+    path = existing(spec)
+    if spec.kind == BUILT:
+        return [path / MANIFEST]  # which names the others by hash
+    if spec.kind == "barc":
+        return [path]
+    return [file for part in (_parts(path) or [path]) for file in files_at(part)]
+
+
 def _arc1(spec: Spec, pairs: int, passed_over: Counter[str]) -> Iterator[Read]:
     return _each(load_arc1(part, f"arc1:{part}") for part in ((spec.argument,) if spec.argument else ARC1_SPLITS))
 
@@ -52,10 +68,15 @@ def _arc1(spec: Spec, pairs: int, passed_over: Counter[str]) -> Iterator[Read]:
 def _arc2(spec: Spec, pairs: int, passed_over: Counter[str]) -> Iterator[Read]:
     """A folder of tasks, or ARC-AGI-2's repository, whose parts are folders."""
     path = existing(spec)
-    parts = [folder / part for folder in (path, path / "data") for part in ARC2_PARTS if (folder / part).is_dir()]
-    if path.is_dir() and parts and not any(path.glob("*.json")):
-        return _each(load_path(part, f"arc2:{part.name}") for part in parts)
-    return _each([load_path(path, "arc2")])
+    parts = _parts(path)
+    return _each(load_path(part, f"arc2:{part.name}") for part in parts) if parts else _each([load_path(path, "arc2")])
+
+
+def _parts(path: Path) -> list[Path]:
+    """The folders of ARC-AGI-2's repository; none where the path is a file or a folder of tasks itself."""
+    if any(path.glob("*.json")):
+        return []
+    return [folder / part for folder in (path, path / "data") for part in ARC2_PARTS if (folder / part).is_dir()]
 
 
 def _path(spec: Spec, pairs: int, passed_over: Counter[str]) -> Iterator[Read]:

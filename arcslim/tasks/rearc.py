@@ -137,8 +137,9 @@ def generate(
 
 def _draw(family: str, rng: _BudgetedRandom, limits: RearcLimits, counts: Counter[str]) -> Pair | None:
     rng.left = DRAWS_PER_PAIR
+    generator = _generators()[family]
     try:
-        drawn = _generators()[family](rng, limits.difficulty_min, limits.difficulty_max)
+        drawn = generator(rng, limits.difficulty_min, limits.difficulty_max)
     except (_OutOfDraws, Exception):  # noqa: BLE001 - whatever fails on an unlucky draw: counted, asked again
         counts["generator_failed"] += 1
         return None

@@ -11,7 +11,6 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from arcslim.config import DataSection
 from arcslim.errors import InputError
@@ -56,7 +55,8 @@ def open_sources(data: DataSection, seed: int, usable: Screen | None = None) -> 
     rows = [spec.name for spec in specs if spec.kind in (ROWS, HUB, SAMPLES)]
     if rows:
         raise InputError(
-            f"{', '.join(rows)}: rows of traces, not tasks", "`arcslim sft` learns from them; give tasks here"
+            f"{', '.join(rows)}: rows of traces, not tasks",
+            "`arcslim sft` learns from them; BARC's puzzles are named barc:FILE",
         )
     opening = Opening(_without_held_generators(specs, data), seed, usable)
     sources = [OPENERS[spec.kind](spec, opening) for spec in specs]
@@ -76,7 +76,7 @@ def _without_held_generators(specs: list[Spec], data: DataSection) -> DataSectio
     held = set(data.holdout_families)
     for spec in specs:
         if spec.kind == BUILT:
-            held.update(read_manifest(Path(spec.argument).expanduser()).get("data", {}).get("holdout_families", ()))
+            held.update(read_manifest(existing(spec))["data"]["holdout_families"])
     return data.model_copy(update={"holdout_families": tuple(sorted(held))})
 
 
@@ -104,8 +104,8 @@ def open_held_families(data: DataSection, seed: int, workers: Workers | None = N
     return Rearc(Spec("rearc", "", 1.0), data.holdout_families, _limits(data), seed, Counts(), workers=workers)
 
 
-def open_kept_out(data: DataSection) -> Iterator[Task]:
-    """Every task of ``data.keep_out``, whole and once for each of its tests.
+def open_kept_out(data: DataSection) -> Iterator[Task | Refused]:
+    """The tasks of ``data.keep_out``, one by one, and what of it cannot be read.
 
     Raises:
         InputError: a spec that cannot be read, or that names generators or rows.
@@ -115,9 +115,7 @@ def open_kept_out(data: DataSection) -> Iterator[Task]:
         if spec.kind not in READERS:
             raise InputError(f"data.keep_out: {text!r} names no tasks that can be read", "give files, folders or ARC-1")
         for row in read_tasks(spec, data.pairs):
-            if not isinstance(row, Refused):
-                yield row[1]
-                yield from row[1].for_each_test() if len(row[1].test) > 1 else ()
+            yield row if isinstance(row, Refused) else row[1]
 
 
 def open_arc1(part: str, seed: int) -> Finite:

@@ -19,6 +19,7 @@ from arcslim.config import DataSection
 from arcslim.errors import DataError
 from arcslim.tasks.arc import Refused
 from arcslim.tasks.augment import draw_change, is_asked_for
+from arcslim.tasks.copying import copy_rates
 from arcslim.tasks.finite import Counts, Finite, Screen
 from arcslim.tasks.generated import Rearc
 from arcslim.tasks.leaks import Seen
@@ -41,9 +42,8 @@ class Split:
 
     ``counts`` holds a row a source: ``read`` is the sum of all the others (``kept``, and what was dropped, by
     reason). ``refusals``: pairs that generators tried and that broke the limits, by reason. ``refused``: files and
-    tasks that could not be read. ``copy_rate``: for each set the share of tasks for which the test input itself is
-    the right answer, and under ``SET/cells`` the mean share of cells that it gets right. ``notes``: what a reader
-    of the counts should know, in words.
+    tasks that could not be read. ``copy_rate``: how far answering the test input back would get (``copying.py``).
+    ``notes``: what a reader of the counts should know, in words.
     """
 
     train: tuple[Task, ...]
@@ -89,7 +89,7 @@ def _drawn(
     data: DataSection, seed: int, sources: list[Source], readable: Screen, usable: Screen, workers: Workers | None
 ) -> Split:
     seen = Seen()
-    seen.hold(open_kept_out(data))
+    unread, kept_out_notes = _hold_kept_out(data, seen)
     brought = _hold_brought(sources, readable, seen)
     if brought:
         data = data.model_copy(update=NO_HOLDOUTS)
@@ -116,10 +116,25 @@ def _drawn(
         **{name: tuple(tasks) for name, tasks in sets.items()},
         counts={name: counts.as_dict() for name, counts in counted.items()},
         refusals={name: dict(sorted(counts.refusals.items())) for name, counts in counted.items() if counts.refusals},
-        refused=tuple(item for source in finite for item in source.refused),
-        copy_rate=_copy_rates(sets),
-        notes=(*_notes(data, sets, sources), *notes),
+        refused=(*(item for source in finite for item in source.refused), *unread),
+        copy_rate=copy_rates(sets),
+        notes=(*kept_out_notes, *_notes(data, sets, sources), *notes),
     )
+
+
+def _hold_kept_out(data: DataSection, seen: Seen) -> tuple[list[Refused], list[str]]:
+    """Hold what ``data.keep_out`` names; what of it cannot be read, and what is to be said."""
+    unread: list[Refused] = []
+    for row in open_kept_out(data):
+        if isinstance(row, Refused):
+            unread.append(row)
+        else:
+            seen.held.hold(row)
+    notes = [f"data.keep_out: {len(seen.held)} tasks are never trained on"] if data.keep_out else []
+    if unread:
+        first = f"{unread[0].where}: {unread[0].reason}"
+        notes.append(f"data.keep_out: {len(unread)} of its tasks cannot be read, so they are not kept out ({first})")
+    return unread, notes
 
 
 def _hold_brought(sources: list[Source], readable: Screen, seen: Seen) -> dict[str, list[Task]]:
@@ -182,7 +197,7 @@ def _hold_out(purpose: str, number: int, sources: list[Source], usable: Screen, 
             parts.append(source.take(purpose, part, usable, seen.refuse_held))
     tasks = mixed(parts)
     left = sum(source.room for source in sources if isinstance(source, Finite))
-    if not endless and not tasks and not left and not seen.held:
+    if not endless and not tasks and not left and not len(seen.held):
         raise _nothing(sources)
     if len(tasks) < number or (number and not endless and not left):
         raise DataError(
@@ -268,21 +283,3 @@ def _notes(data: DataSection, sets: dict[str, list[Task]], sources: list[Source]
             f"{len(sets['train'])} training tasks instead of data.tasks = {data.tasks}: the sources hold no more"
         )
     return tuple(notes)
-
-
-def _copy_rates(sets: dict[str, list[Task]]) -> dict[str, float]:
-    rates: dict[str, float] = {}
-    for name, tasks in sets.items():
-        if tasks:
-            scores = [_copied(task) for task in tasks]
-            rates[name] = sum(score == 1.0 for score in scores) / len(scores)
-            rates[f"{name}/cells"] = sum(scores) / len(scores)
-    return rates
-
-
-def _copied(task: Task) -> float:
-    """The share of the output's cells that the test input gets right; 0 where the sizes differ."""
-    pair = task.test[0]
-    if pair.output is None or pair.input.shape != pair.output.shape:
-        return 0.0
-    return float((pair.input.cells == pair.output.cells).mean())

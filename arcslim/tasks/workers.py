@@ -14,10 +14,11 @@ import signal
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from types import TracebackType
 from typing import cast
 
@@ -33,7 +34,10 @@ CHUNK = 8  # instances a message at most, while many are left; one at the end, s
 IN_FLIGHT = 2  # messages that a worker has before it, so that it never waits for the parent
 WORTH_IT = 300  # instances: below, starting the processes (half a second and 50 MB each) costs more than it saves
 EACH = 100  # instances for which another process is worth starting
+ONE_PROCESS = "with --set data.workers=1 one process does it all"
 LOOK_UP = 0.2  # seconds between looks at whether a stop is asked for
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a terminal or `timeout` sends them to everyone
+QUOTAS = (Path("/sys/fs/cgroup/cpu.max"), Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))  # of a container: cgroup 2, 1
 
 
 def generate_one(key: Key, seed: int, limits: RearcLimits) -> Instance:
@@ -45,9 +49,23 @@ def generate_one(key: Key, seed: int, limits: RearcLimits) -> Instance:
 
 def worth_starting(asked: int, instances: int) -> int:
     """How many processes to start beside this one; ``asked`` counts this one, 0 means one a usable core in all."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    number = min(asked or cores, -(-instances // EACH))
+    number = min(asked or usable_cores(), -(-instances // EACH))
     return number - 1 if instances >= WORTH_IT else 0
+
+
+def usable_cores(quotas: Sequence[Path] = QUOTAS) -> int:
+    """Cores that this process may use. A container with a share of a large machine sees all of its cores, so its
+    quota counts too: ``quotas`` are the files that may hold it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for file in quotas:
+        try:
+            quota, _, period = file.read_text().strip().partition(" ")
+            period = period or file.with_name("cpu.cfs_period_us").read_text()
+        except OSError:  # another version of cgroups, or none
+            continue
+        if quota not in ("max", "-1"):
+            cores = min(cores, max(1, round(int(quota) / int(period))))
+    return cores
 
 
 @dataclass(eq=False)
@@ -61,6 +79,9 @@ class Workers:
     """Use it as a context: at its end, whichever way it comes, the processes are ended at once.
 
     ``check`` is called while the parent waits; it may raise, to stop.
+
+    Raises:
+        ArcslimError: the machine starts no more processes.
     """
 
     def __init__(self, number: int, seed: int, limits: RearcLimits, check: Callable[[], None] | None = None) -> None:
@@ -69,11 +90,20 @@ class Workers:
         self._under_way: set[Key] = set()  # waiting, or with a worker
         self._made: dict[Key, Instance] = {}
         self._workers: dict[Connection, _Worker] = {}
-        # A Ctrl-C while they start is the parent's affair.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._start_all(number)
+        except OSError as error:
+            self._end()
+            raise ArcslimError(f"no process to generate tasks could be started: {error}", ONE_PROCESS) from error
+        except BaseException:
+            self._end()
+            raise
+
+    def _start_all(self, number: int) -> None:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)  # a Ctrl-C while they start is the parent's affair
         try:
             for _ in range(number):
-                worker = _start(seed, limits)
+                worker = _start(self._seed, self._limits)
                 self._workers[worker.pipe] = worker
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -84,6 +114,9 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         for worker in self._workers.values():
             worker.process.kill()
         for worker in self._workers.values():
@@ -136,7 +169,7 @@ class Workers:
             except (EOFError, OSError) as error:
                 raise ArcslimError(
                     f"a process that generates tasks was ended (exit code {worker.process.wait(timeout=5)})",
-                    "-9 means that the machine ran out of memory; with --set data.workers=1 one process does it all",
+                    f"-9 means that the machine ran out of memory; {ONE_PROCESS}",
                 ) from error
             keys = worker.chunks.popleft()
             self._made.update(zip(keys, made, strict=True))
@@ -175,7 +208,8 @@ def _start(seed: int, limits: RearcLimits) -> _Worker:
 
 def serve(fileno: int, parent: int) -> None:
     """What a worker does: answer each message of keys with one of instances, until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everyone: the parent ends its workers
+    for stop in STOPS:  # the parent ends its workers
+        signal.signal(stop, signal.SIG_IGN)
     if sys.platform == "linux":  # nor do they outlive it
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:

@@ -48,6 +48,20 @@ def test_what_is_there_stays_or_moves_aside(tmp_path: Path, capsys: pytest.Captu
     assert (out / "train.parquet").is_file()
 
 
+def test_an_empty_folder_is_no_obstacle_and_a_place_that_cannot_be_written_is_told_before_any_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert arcslim(*line(tmp_path, tmp_path / "empty")) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("arcslim.tasks.split.build_split", None)
+    (tmp_path / "file").write_text("")
+    assert arcslim(*line(tmp_path, tmp_path / "file" / "built")) == 2
+    assert "cannot be written to" in capsys.readouterr().err
+    assert arcslim("data", "filter", "arc1", "--drop-trivial", "--out", tmp_path / "file" / "built") == 2
+    assert "cannot be written to" in capsys.readouterr().err
+
+
 def test_the_models_limit_is_kept_where_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "built"
     assert arcslim(*line(tmp_path, out), "--fit", "--model", "tiny", "--set", "prompt.max_tokens=50") == 2

@@ -67,6 +67,13 @@ def test_names_that_would_act_on_the_terminal_are_shown_harmless(
     assert "[red]\\x1b[2Jx" in capsys.readouterr().out
 
 
+def test_rows_of_the_hub_are_looked_at(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ``arcslim sft --data OWNER/NAME`` takes, this does too."""
+    monkeypatch.setattr("arcslim.tasks.rows.hub_rows", lambda name, **how: iter([{"prompt": "a"}] * 2))
+    assert arcslim("data", "check", "someone/rows") == 0
+    assert "duplicate: someone/rows:2: is someone/rows:1: the same row" in capsys.readouterr().out
+
+
 def test_a_generator_cannot_be_held_out_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert arcslim("data", "check", "arc1", "--held-out", "rearc") == 2
     assert "no tasks that can be read" in capsys.readouterr().err

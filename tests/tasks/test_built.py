@@ -15,7 +15,8 @@ from arcslim.errors import InputError, TaskError
 from arcslim.tasks.built import SETS, read_built, write_built
 from arcslim.tasks.content import canonical_key
 from arcslim.tasks.grid import Grid
-from arcslim.tasks.manifest import about
+from arcslim.tasks.manifest import _source, about
+from arcslim.tasks.spec import parse_spec
 from arcslim.tasks.split import Split, build_split
 from arcslim.tasks.task import Pair, Task
 from tests.tasks.barc_made import puzzle, write_lines
@@ -96,6 +97,35 @@ def test_the_manifest_says_where_it_comes_from(tmp_path: Path) -> None:
     assert str(tmp_path / "one") not in json.dumps(manifest)
 
 
+def test_what_a_folder_happens_to_hold_does_not_count_as_a_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``arc1:train`` is data of a package, also where a folder of that name lies beside."""
+    (tmp_path / "train").mkdir()
+    write_lines(tmp_path / "train" / "some.json", [json.loads((DATA / "mirror.json").read_text())])
+    monkeypatch.chdir(tmp_path)
+    said = _source(parse_spec("arc1:train=2"))
+    assert said == {"spec": "arc1:train", "kind": "arc1", "weight": 2.0}
+
+
+def test_the_hash_of_a_source_is_that_of_every_file_that_is_read(tmp_path: Path) -> None:
+    task = json.loads((DATA / "mirror.json").read_text())
+    (solution,) = [pair.pop("output") for pair in task["test"]]
+    challenges, solutions = tmp_path / "my_challenges.json", tmp_path / "my_solutions.json"
+    challenges.write_text(json.dumps({"a": task}))
+    alone = _source(parse_spec(str(challenges)))
+    solutions.write_text(json.dumps({"a": [solution]}))
+    both = _source(parse_spec(str(challenges)))
+    assert alone["bytes"] and both["files"] == 2 and both["sha256"] != alone["sha256"]
+    assert _source(parse_spec(f"arc2:{tmp_path}"))["sha256"] == both["sha256"]
+    solutions.write_text(json.dumps({"a": [[[0]]]}))
+    assert _source(parse_spec(str(challenges)))["sha256"] != both["sha256"]
+    (tmp_path / "deeper").mkdir()
+    before = _source(parse_spec(str(tmp_path)))
+    (tmp_path / "deeper" / "not_read.json").write_text("{}")
+    assert _source(parse_spec(str(tmp_path))) == before
+
+
 def test_training_on_it_is_training_on_its_sources(folder: Path) -> None:
     split = made()
     again = build_split(DataSection(sources=(str(folder),), tasks=30), 5, lambda task: True)
@@ -168,6 +198,9 @@ def copied(name: str) -> Callable[[Path], object]:
         (lambda folder: changed_manifest(folder, sets=[]), "not_built", "no manifest"),
         (lambda folder: changed_manifest(folder, sets={"../../etc/passwd": {}}), "not_built", "no manifest"),
         (lambda folder: (folder / "manifest.json").write_text("{"), "not_json", "manifest.json:1"),
+        (lambda folder: changed_manifest(folder, data=[]), "not_built", "which generators"),
+        (lambda folder: changed_manifest(folder, data={"holdout_families": "abc"}), "not_built", "which generators"),
+        (lambda folder: changed_manifest(folder, data={"holdout_families": [1]}), "not_built", "which generators"),
     ],
 )
 def test_a_folder_that_was_changed_is_refused(

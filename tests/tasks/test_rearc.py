@@ -162,6 +162,11 @@ def test_an_unknown_generator_is_named() -> None:
         check_families(("67a3c6ac", "nosuch"))
 
 
+def test_no_such_generator_is_no_unlucky_draw() -> None:
+    with pytest.raises(KeyError):
+        generate("nosuch", 0, 0, RearcLimits())
+
+
 def test_the_generators_are_reasoning_gyms_own_without_the_rest_of_it() -> None:
     code = (
         "import sys; from arcslim.tasks.rearc import families; print(len(families()), 'reasoning_gym' in sys.modules)"

@@ -16,7 +16,7 @@ from arcslim.errors import ArcslimError, Stopped
 from arcslim.tasks.rearc import RearcLimits
 from arcslim.tasks.split import Split, build_split
 from arcslim.tasks.task import Task
-from arcslim.tasks.workers import Workers, generate_one, worth_starting
+from arcslim.tasks.workers import Workers, _start, generate_one, usable_cores, worth_starting
 
 FAMILIES = "67a3c6ac,68b16354,25ff71a9,3c9b0459"
 LIMITS = RearcLimits(pairs=2)
@@ -70,6 +70,57 @@ def test_few_tasks_start_no_process() -> None:
     assert worth_starting(2, 10_000) == 1
     assert worth_starting(64, 350) == 3
     assert worth_starting(0, 10_000) < (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize(
+    ("texts", "cores"),
+    [
+        ({}, 64),
+        ({"cpu.max": "max 100000\n"}, 64),
+        ({"cpu.max": "250000 100000\n"}, 2),
+        ({"cpu.max": "20000 100000\n"}, 1),
+        ({"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"}, 64),
+        ({"cpu.cfs_quota_us": "300000\n", "cpu.cfs_period_us": "100000\n"}, 3),
+    ],
+)
+def test_a_containers_share_of_the_cores_counts(
+    texts: dict[str, str], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    assert usable_cores((tmp_path / "cpu.max", tmp_path / "cpu.cfs_quota_us")) == cores
+
+
+@pytest.mark.parametrize("error", [OSError(11, "no more processes"), KeyboardInterrupt()])
+def test_none_is_left_where_not_all_can_be_started(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+
+    def start(*words: Any) -> Any:
+        if started:
+            raise error
+        started.append(_start(*words))
+        return started[0]
+
+    monkeypatch.setattr("arcslim.tasks.workers._start", start)
+    with pytest.raises(ArcslimError if isinstance(error, OSError) else KeyboardInterrupt) as caught:
+        Workers(2, 7, LIMITS)
+    assert started[0].process.returncode == -signal.SIGKILL
+    if isinstance(error, OSError):
+        assert "no more processes" in str(caught.value) and "data.workers=1" in str(caught.value)
+
+
+def test_a_signal_to_the_whole_group_is_the_parents_affair() -> None:
+    """A terminal that closes, or ``timeout``, sends it to every process: the parent stops in its own way."""
+    with Workers(1, 7, LIMITS) as workers:
+        workers.ask([("67a3c6ac", 0)])
+        workers._collect(30)  # it is up
+        (worker,) = workers._workers.values()
+        for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(worker.process.pid, stop)
+        workers.ask([("67a3c6ac", 1)])
+        workers._collect(30)
+        assert {("67a3c6ac", 0), ("67a3c6ac", 1)} == set(workers._made)
 
 
 def test_a_worker_that_is_ended_from_outside_is_told() -> None:
