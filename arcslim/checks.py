@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from arcslim.config import Config, ModelSection
 from arcslim.errors import Problem
 from arcslim.findings import Findings
-from arcslim.sft_checks import check_sft
+from arcslim.sft_checks import check_sft, warn_what_is_of_grpo
 
 GRPO, SFT = "grpo", "sft"
 
@@ -36,6 +36,8 @@ def check(config: Config, origins: Mapping[str, str], recipe: str | None = None)
         _warn_optimisation(config, found)
     if recipe in (None, SFT):
         check_sft(config, found)
+    if recipe == SFT:
+        warn_what_is_of_grpo(found)
     return found.problems, found.warnings
 
 

@@ -13,6 +13,10 @@ from arcslim.config import Config
 from arcslim.section import Section
 
 NONE = "none"  # TOML has no null: where a knob may be off, this word says so
+# What other tools call a knob, in full or in short.
+ALIASES = {"lr": "learning_rate", "bs": "batch_size", "epochs": "num_train_epochs", "rank": "r", "alpha": "lora_alpha",
+           "steps": "max_steps", "seq_len": "max_seq_length", "max_len": "max_length", "warmup": "warmup_steps",
+           "scheduler": "lr_scheduler_type", "optimizer": "optim"}  # fmt: skip
 SIMILAR = 0.75  # difflib's ratio from which a name counts as a slip of another
 
 
@@ -42,6 +46,7 @@ def suggest(path: str) -> str | None:
     of a name in another section (``grpo.learnign_rate`` → ``optim.learning_rate``). A bare name gives all its homes.
     """
     section, _, name = path.rpartition(".")
+    name = ALIASES.get(name, name)
     within = {_leaf(known): known for known in FIELDS if known.rpartition(".")[0] == section}
     if close := difflib.get_close_matches(name, within, n=1, cutoff=SIMILAR):
         return within[close[0]]

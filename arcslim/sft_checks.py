@@ -25,6 +25,16 @@ def check_sft(config: Config, found: Findings) -> None:
     _warn_what_has_no_effect(config, found)
 
 
+def warn_what_is_of_grpo(found: Findings) -> None:
+    """For SFT alone: what was typed and only GRPO reads."""
+    found.warn(
+        found.origins["run.max_steps"].startswith("--set"),
+        ("run.max_steps",),
+        "run.max_steps is GRPO's and has no effect here: SFT counts sft.num_train_epochs, or takes sft.max_steps",
+        "set sft.max_steps, or --max-steps",
+    )
+
+
 def _check_lengths(config: Config, found: Findings) -> None:
     sft, context = config.sft, config.model.max_seq_length
     limit = sft.max_length or context
@@ -32,7 +42,7 @@ def _check_lengths(config: Config, found: Findings) -> None:
         limit > context,
         ("sft.max_length", "model.max_seq_length"),
         f"sft.max_length {limit} is over the context, model.max_seq_length {context}",
-        f"raise model.max_seq_length to {limit} (memory is paid for what rows really use), or lower sft.max_length",
+        f"raise model.max_seq_length to {limit} as well (memory is paid for what rows use), or lower sft.max_length",
     )
     found.warn(
         limit <= config.prompt.max_tokens,
@@ -104,6 +114,14 @@ def _warn_what_has_no_effect(config: Config, found: Findings) -> None:
         tuple(f"sft.{name}" for name in changed),
         f"{', '.join(f'sft.{name}' for name in changed)} has no effect with model.full_finetuning: there is no adapter",
         "leave it out, or set model.full_finetuning=false",
+    )
+    found.warn(
+        not sft.prefill_template and config.prompt.style == "chat",
+        ("sft.prefill_template",),
+        "sft.prefill_template = false: <think> is part of every prompt that is trained on, so the model does not learn "
+        "to write it, and the saved chat template will not open it either",
+        "whoever serves the model must end each prompt in <think> and a newline, as arcslim's own commands do; true "
+        "puts it into the template",
     )
     found.warn(
         sft.neftune_noise_alpha is not None,

@@ -52,6 +52,9 @@ def test_the_table_of_knobs_knows_nested_sections() -> None:
         ("reward.min_thinking.wieght", "reward.min_thinking.weight"),
         ("generation.num_generations", "grpo.num_generations"),
         ("modle.name", "model.name"),
+        ("sft.lr", "sft.learning_rate"),
+        ("optim.lr", "optim.learning_rate"),
+        ("sft.epochs", "sft.num_train_epochs"),
         ("zzz.qqqqq", None),
     ],
 )

@@ -66,6 +66,8 @@ def test_what_is_offered_instead_is_accepted() -> None:
         (["sft.neftune_noise_alpha=5.0"], "sft.neftune_noise_alpha", "nobody showed it for reasoning", "=none"),
         (["sft.max_length=4096", "prompt.max_tokens=4096"], "sft.max_length", "no room for thinking", "raise"),
         (["sft.max_steps=10", "sft.warmup_steps=10"], "sft.warmup_steps", "not over when the run ends", "0.03"),
+        (["sft.prefill_template=false"], "sft.prefill_template", "does not learn to write it", "end each prompt"),
+        (["run.max_steps=7"], "run.max_steps", "has no effect here", "--max-steps"),
         ([*FULL, "sft.lora_r=8"], "sft.lora_r", "sft.lora_r has no effect", "full_finetuning=false"),
         ([BIG, "sft.learning_rate=3e-5"], "sft.learning_rate", "3e-05 is low for SFT of an adapter", "2e-4"),
         ([BIG, "sft.learning_rate=5e-4"], "sft.learning_rate", "0.0005 is high for SFT of an adapter", "2e-4"),
@@ -74,7 +76,7 @@ def test_what_is_offered_instead_is_accepted() -> None:
     ],
 )
 def test_what_is_doubtful_warns_with_the_mend(sets: list[str], where: str, said: str, mend: str) -> None:
-    (warning,) = load_config(None, sets).warnings
+    (warning,) = load_config(None, sets, recipe="sft").warnings
     assert f"--set {where}" in warning.where
     assert said in warning.what
     assert mend in str(warning.hint)

@@ -16,6 +16,7 @@ from arcslim.presets import Resolved
 from arcslim.recipes.geometry import Geometry, compare
 from arcslim.recipes.prepare import Prepared, prepare
 
+_NOT_DROPPED = ("read", "kept", "held_out")
 STAND_IN = "tiny"  # its tokenizer counts digits as Qwen's does, one token each
 
 
@@ -81,8 +82,9 @@ def count_lines(counts_by_source: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Read, kept and dropped of each source."""
     lines = []
     for source, counts in counts_by_source.items():
-        dropped = ", ".join(f"{reason} {count}" for reason, count in counts.items() if reason not in ("read", "kept"))
-        lines.append(f"{source}: read {counts['read']}, kept {counts['kept']}, dropped: {dropped or 'none'}")
+        dropped = ", ".join(f"{reason} {count}" for reason, count in counts.items() if reason not in _NOT_DROPPED)
+        held = f", held out {counts['held_out']}" if counts.get("held_out") else ""
+        lines.append(f"{source}: read {counts['read']}, kept {counts['kept']}{held}, dropped: {dropped or 'none'}")
     return lines
 
 

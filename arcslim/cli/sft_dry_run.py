@@ -15,7 +15,7 @@ def dry_run(resolved: Resolved) -> None:
     Raises:
         InputError: anything that would stop the run before its first step.
     """
-    from arcslim.recipes.sft import prefill, updates
+    from arcslim.recipes.sft import has_gpu, prefill, updates
     from arcslim.recipes.sft_order import in_order
     from arcslim.recipes.sft_prepare import prepare_sft
     from arcslim.recipes.sft_rows import truncation_lines
@@ -41,13 +41,15 @@ def dry_run(resolved: Resolved) -> None:
     sft, run = config.sft, in_order([len(row) for row in data.train], config.sft, seed=config.run.seed)
     trained = sum(data.train[index].trained for index in run)
     packed = "" if sft.packing == "none" else f"; with packing {sft.packing} fewer, as rows share a sequence"
+    if packed and not has_gpu():
+        packed = f"; there is no GPU here, so Unsloth turns packing {sft.packing} off"
     section(
         console,
         "Updates",
         [
             f"updates: {sft.max_steps or updates(len(run), config)}, of {sft.batch_size} rows each "
             f"(batch {sft.per_device_train_batch_size} x {sft.gradient_accumulation_steps} accumulation){packed}",
-            f"{len(run)} rows go through, {trained / 1e6:.2f} million trained tokens",
+            f"{len(run)} rows go through, {trained:,} trained tokens",
             f"learning rate {sft.learning_rate:g} ({'all weights' if config.model.full_finetuning else 'adapter'}), "
             f"{sft.lr_scheduler_type}",
         ],

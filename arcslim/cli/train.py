@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from arcslim.cli.options import TrainOptions
+from arcslim.cli.resume import ENVIRONMENT, RESOLVED, look_ahead, resolve
 from arcslim.config import Config
-from arcslim.errors import ArcslimError, InputError, RunFolderError, Stopped
-from arcslim.fields import FIELDS, value_of
+from arcslim.errors import ArcslimError, InputError, Stopped
+from arcslim.fields import value_of
 from arcslim.presets import Resolved, load_config, to_toml
 from arcslim.runs.console import Tee, open_view
 from arcslim.runs.environment import environment
@@ -24,31 +24,7 @@ from arcslim.runs.places import fresh_run_dir
 from arcslim.runs.signals import StopRequest
 from arcslim.runs.trackers import prepare_report_to
 
-RESOLVED = "resolved.toml"
-NOT_THE_RUN = ("run.dir", "data.workers", "reward.min_thinking.min_tokens")  # may differ on a resume
-# What a run that is resumed keeps: what it learns, from what, and in which order; its figures would mean two things.
-KEPT_SECTIONS = ("model", "lora", "data", "prompt", "reward")
-KEPT = ("run.seed", "sft.packing", "sft.max_length", "sft.over_length", "sft.samples_per_task", "sft.batch_size",
-        "sft.group_by_length", "sft.lora_r", "sft.lora_alpha", "sft.prefill_template")  # fmt: skip
 Recipe = Callable[..., Any]
-
-
-def resolve(options: TrainOptions) -> tuple[TrainOptions, Resolved]:
-    """Where a run is resumed, its folder is known, and its own ``resolved.toml`` stands in for a missing preset.
-
-    Raises:
-        ConfigError: everything that is wrong with the configuration.
-        InputError: ``--resume`` without a run to resume.
-    """
-    if options.resume is not None and options.run_dir is None:
-        checkpoint = Path(options.resume)
-        if options.resume in ("auto", "newest") or not checkpoint.name.startswith("checkpoint-"):
-            raise InputError("--resume does not know which run to go on with", "name its folder with --run-dir")
-        options = replace(options, run_dir=str(checkpoint.parent))
-    own = None if options.resume is None else Path(str(options.run_dir)) / RESOLVED
-    if options.preset is None and own is not None and own.is_file():
-        options = replace(options, preset=str(own))
-    return options, options.resolve()
 
 
 def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
@@ -66,16 +42,24 @@ def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
 
 def command(options: TrainOptions, run: Recipe, dry_run: Callable[[Resolved], None]) -> None:
     """What a training command does with what was typed: show the plan, or run the recipe."""
+    from arcslim.recipes.state import STATE_FILE
+
     options, resolved = resolve(options)
+    changes = look_ahead(options, resolved.config, (STATE_FILE,))
     if options.dry_run:
         dry_run(resolved)
+        for words in changes:
+            Console(highlight=False, emoji=False).print("doubtful:", words, style="yellow", markup=False)
         return
     tell_resolved(resolved)
-    train(options, resolved, run)
+    train(options, resolved, run, changes)
 
 
-def train(options: TrainOptions, resolved: Resolved, run: Recipe) -> None:
-    """Run a recipe in its folder, with the console's view and the records on disk."""
+def train(options: TrainOptions, resolved: Resolved, run: Recipe, changes: Sequence[str] = ()) -> None:
+    """Run a recipe in its folder, with the console's view and the records on disk.
+
+    ``changes``: what differs from the run that is gone on with, in words.
+    """
     config, recipe = resolved.config, options.recipe
     assert recipe is not None  # every training command names its own
     check_early(config, rewards=recipe == "grpo")
@@ -88,11 +72,10 @@ def train(options: TrainOptions, resolved: Resolved, run: Recipe) -> None:
         view = open_view(title, price_per_hour=config.run.price_per_hour, max_hours=config.run.max_hours)
         with view, StopRequest(view.stopping) as stop:
             sink = Tee([folder, view])
-            _refuse_another_run(folder, config, options, sink)
-            _write_records(folder, resolved, config)
+            _write_records(folder, resolved, config, recipe)
             for note in folder.notes:
                 view.event(folder.start_step, "restart", note)  # the folder has written them down already
-            for note in (*notes, *(f"doubtful: {warning}" for warning in resolved.warnings)):
+            for note in (*changes, *notes, *(f"doubtful: {warning}" for warning in resolved.warnings)):
                 sink.event(folder.start_step, "warning", note)
             resume_from = None if folder.checkpoint is None else folder.checkpoint.path
             try:
@@ -104,7 +87,7 @@ def train(options: TrainOptions, resolved: Resolved, run: Recipe) -> None:
                 sink.event(folder.start_step, "end", f"failed: {error.message}")
                 raise
         with contextlib.suppress(BrokenPipeError):  # the reader has gone (`| head`); all is saved
-            sum_up(recipe, folder.path, outcome)
+            sum_up(recipe, folder.path, outcome, "model" if config.model.full_finetuning else "adapter")
 
 
 def check_early(config: Config, *, rewards: bool) -> None:
@@ -115,9 +98,9 @@ def check_early(config: Config, *, rewards: bool) -> None:
     Raises:
         InputError: it was started as one of several processes.
         RewardError: an own reward cannot be imported or called.
-        ModelError: there is no such model folder, or the name cannot be a model's.
+        ModelError: there is no such model folder, the name cannot be a model's, or it cannot be trained as asked.
     """
-    from arcslim.policy.sources import resolve as resolve_model
+    from arcslim.policy.sources import refuse_untrainable
     from arcslim.rewards.suite import RewardSuite
 
     world_size = os.environ.get("WORLD_SIZE", "1")
@@ -128,41 +111,15 @@ def check_early(config: Config, *, rewards: bool) -> None:
         )
     if rewards:
         RewardSuite.from_config(config.reward).check(())
-    resolve_model(config.model.name)
-
-
-def _refuse_another_run(folder: RunFolder, config: Config, options: TrainOptions, sink: Tee) -> None:
-    """A run that is resumed keeps its model, data, prompts and rewards, or its figures would mean two things.
-
-    Raises:
-        RunFolderError: one of them differs, and not ``--force``.
-    """
-    old = folder.path / RESOLVED
-    if folder.checkpoint is None or not old.is_file():
-        return
-    before = load_config(str(old), recipe=options.recipe).config
-    names = [name for name in FIELDS if name not in NOT_THE_RUN]
-    changed = [
-        f"{name} {value_of(before, name)} → {value_of(config, name)}"
-        for name in names
-        if value_of(before, name) != value_of(config, name)
-    ]
-    other = [words for words in changed if words.split()[0] in KEPT or words.split(".")[0] in KEPT_SECTIONS]
-    if other and not options.force:
-        raise RunFolderError(
-            f"{folder.path} is the run of another configuration: {'; '.join(other)}",
-            "leave --preset and those settings out, choose another --run-dir, or go on all the same with --force",
-        )
-    if changed:
-        sink.event(folder.start_step, "warning", f"resumed with other settings: {'; '.join(changed)}")
+    refuse_untrainable(config.model)
 
 
 def resume_line(recipe: str, path: Path) -> str:
     return f"go on with: arcslim {recipe} --run-dir {path} --resume auto"
 
 
-def sum_up(recipe: str, path: Path, outcome: Any) -> None:
-    """Start against end, figure by figure, and where everything lies."""
+def sum_up(recipe: str, path: Path, outcome: Any, learned: str) -> None:
+    """Start against end, figure by figure, and where everything lies; ``learned``: what is in ``final/``."""
     console = Console(emoji=False)
     table = Table(box=None, pad_edge=False)
     for heading in ("held out", "start", "best"):
@@ -178,7 +135,7 @@ def sum_up(recipe: str, path: Path, outcome: Any) -> None:
         console.print(f"best checkpoint: step {outcome.best_step} of {outcome.steps}")
     if outcome.stopped:
         console.print(f"stopped: {outcome.stopped}; {resume_line(recipe, path)}", markup=False)
-    console.print(f"run folder: {path} (the adapter is in {path / 'final'})", markup=False, soft_wrap=True)
+    console.print(f"run folder: {path} (the {learned} is in {path / 'final'})", markup=False, soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -193,11 +150,11 @@ def _open_folder(place: Path, options: TrainOptions) -> Iterator[RunFolder]:
         yield folder
 
 
-def _write_records(folder: RunFolder, resolved: Resolved, config: Config) -> None:
+def _write_records(folder: RunFolder, resolved: Resolved, config: Config, recipe: str) -> None:
     """What is run, and on what. The folder's own place is left out: the file is a preset for another run."""
     elsewhere = config.model_copy(update={"run": config.run.model_copy(update={"dir": None})})
     folder.write_text(RESOLVED, to_toml(elsewhere, resolved.origins))
-    folder.write_json("environment.json", environment(world_size=1))
+    folder.write_json(ENVIRONMENT, environment(world_size=1, recipe=recipe))
 
 
 def _with_measured_floor(config: Config, folder: RunFolder, options: TrainOptions) -> Config:

@@ -12,7 +12,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -34,7 +34,7 @@ from arcslim.policy.sources import (
     hub_state,
     loadable_adapter,
     read_adapter_config,
-    resolve,
+    refuse_untrainable,
 )
 from arcslim.policy.tokenizers import LoadedTokenizer, as_ids, load_tokenizer, mend
 
@@ -115,18 +115,23 @@ def start_unsloth(cache_dir: Path, *, standby: bool = False) -> ModuleType:
 
 
 def load_policy(
-    model: ModelSection, lora: LoraSection, *, seed: int, cache_dir: Path, trainable: bool = True
+    model: ModelSection,
+    lora: LoraSection,
+    *,
+    seed: int,
+    cache_dir: Path,
+    trainable: bool = True,
+    knobs: Mapping[str, str] | None = None,
 ) -> Policy:
     """Load ``model.name`` and give it an adapter to train (unless ``full_finetuning``, or it comes with one).
 
     An adapter that comes with the name goes on being trained; where it differs from ``lora``, ``notes`` say so. With
-    ``trainable`` False nothing is added and nothing requires a gradient.
+    ``trainable`` False nothing is added and nothing requires a gradient. ``knobs``: dotted names of what in ``lora``
+    another section set.
 
     Raises ModelError where the model cannot be found or used, InputError for what this machine cannot do.
     """
-    source = resolve(model.name)
-    if source.kind == "adapter" and model.full_finetuning:
-        raise ModelError(f"{model.name} is an adapter: it cannot be trained in full", "merge it first, or use LoRA")
+    source = refuse_untrainable(model)
     if source.kind == "hub" and hub_state(source.name, model.revision) == "absent":
         raise ModelError(
             f"{source.name} is not in the local cache and the hub cannot be reached",
@@ -147,7 +152,7 @@ def load_policy(
         notes.append("model.load_in_4bit: these weights could not be packed to 4 bits; they are held in 16 bits")
     if hasattr(loaded, "peft_config"):
         if source.kind == "adapter":
-            notes += adapter_differences(source.name, lora)
+            notes += adapter_differences(source.name, lora, knobs)
     elif trainable and not model.full_finetuning:
         with print_to_log():
             loaded = unsloth.FastLanguageModel.get_peft_model(

@@ -6,14 +6,14 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from arcslim.config import LoraSection
+from arcslim.config import LoraSection, ModelSection
 from arcslim.errors import ModelError
 
 TINY = "tiny"
@@ -123,14 +123,26 @@ def loadable_adapter(folder: str, base: str) -> Iterator[str]:
         yield view
 
 
-def adapter_differences(folder: str, lora: LoraSection) -> list[str]:
-    """Where the adapter differs from the ``lora`` section: the adapter's own values stay in force."""
+def refuse_untrainable(model: ModelSection) -> Source:
+    """Where the name leads. Raises ModelError where there is no such model, or for an adapter to be trained in full."""
+    source = resolve(model.name)
+    if source.kind == "adapter" and model.full_finetuning:
+        raise ModelError(f"{model.name} is an adapter: it cannot be trained in full", "merge it first, or use LoRA")
+    return source
+
+
+def adapter_differences(folder: str, lora: LoraSection, knobs: Mapping[str, str] | None = None) -> list[str]:
+    """Where the adapter differs from the ``lora`` section: the adapter's own values stay in force.
+
+    ``knobs``: the dotted names of those fields that another section set.
+    """
     config = read_adapter_config(Path(folder))
     notes = []
     for field in ("r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora"):
         have, asked = config.get(field, False), getattr(lora, field)
         if have != asked:
-            notes.append(f"lora.{field} is {asked}, but the adapter has {have}: the adapter's value is in force")
+            knob = (knobs or {}).get(field, f"lora.{field}")
+            notes.append(f"{knob} is {asked}, but the adapter has {have}: the adapter's value is in force")
     have_targets = config.get("target_modules")
     if isinstance(have_targets, list) and set(have_targets) != set(lora.target_modules):
         notes.append(

@@ -43,12 +43,13 @@ class RowError(Exception):
 @dataclass(frozen=True)
 class Conversation:
     """``messages``: the turns up to and including the last question. ``untrained_turns``: answers among them, which
-    are shown without their thinking and not trained on."""
+    are shown without their thinking and not trained on. ``joined``: the thinking stood in several places."""
 
     messages: tuple[dict[str, str], ...]
     thinking: str
     answer: str
     untrained_turns: int = 0
+    joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,10 @@ def _conversation(turns: list[dict[str, str]], beside: str) -> Conversation:
     *before, last = turns
     if not before or before[-1]["role"] != "user" or not before[-1]["content"].strip():
         raise RowError("no_question", "the last answer does not follow a question")
-    thinking, answer = split_thinking(last["content"])
-    thoughts = dict.fromkeys(_without_tags(part) for part in (beside, last.get("reasoning", ""), thinking))
-    thinking = "\n\n".join(part for part in thoughts if part)
+    inside, answer = split_thinking(last["content"])
+    thoughts = dict.fromkeys(_without_tags(part) for part in (beside, last.get("reasoning", ""), inside))
+    several = [part for part in thoughts if part]
+    thinking = "\n\n".join(several)
     if not thinking:
         raise RowError("no_reasoning", "no reasoning, neither between the tags nor in a field of its own")
     if not answer:
@@ -137,7 +139,8 @@ def _conversation(turns: list[dict[str, str]], beside: str) -> Conversation:
         for turn in before
     ]
     untrained = sum(turn["role"] == "assistant" for turn in before)
-    return Conversation(tuple(shown), thinking, answer, untrained)
+    joined = len(several) > 1 or _blocks(last["content"].rpartition(CLOSER)[0]) > 1
+    return Conversation(tuple(shown), thinking, answer, untrained, joined)
 
 
 def split_thinking(content: str) -> tuple[str, str]:
@@ -155,6 +158,10 @@ def split_thinking(content: str) -> tuple[str, str]:
     if not closer:
         return "", content.strip()
     return _without_tags(before), after.strip()
+
+
+def _blocks(text: str) -> int:
+    return sum(bool(part.strip()) for part in _TAG.split(text))
 
 
 def _without_tags(text: str) -> str:

@@ -30,7 +30,7 @@ class ChatTokenizer(Protocol):
 
     def apply_chat_template(self, conversation: list[dict[str, str]], **options: Any) -> Any: ...
 
-    def __call__(self, text: str, *, add_special_tokens: bool) -> Any: ...
+    def __call__(self, text: str, *, add_special_tokens: bool, verbose: bool) -> Any: ...
 
 
 class Renderer:
@@ -64,7 +64,8 @@ class Renderer:
         return self._prompt(messages, text, prompt_id, task_id)
 
     def _prompt(self, messages: Sequence[dict[str, str]], text: str, prompt_id: str, task_id: str) -> Prompt:
-        token_ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        # verbose: else transformers warns of prompts over the model's length, which are dealt with where they are used
+        token_ids = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return Prompt(prompt_id, task_id, tuple(messages), text, PREFILL, tuple(token_ids))
 
 

@@ -26,6 +26,14 @@ from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.recipes.state import RunState
 from arcslim.recipes.watch import Watch
 
+RUN_CARD = """\
+# A run of arcslim
+
+- `final/`: the weights of the best checkpoint; `arcslim grpo --model` and `arcslim sft --model` take this folder.
+- `resolved.toml`: every setting, a preset that reruns the run; `environment.json`: the command, versions, hardware.
+- `metrics.jsonl`, `samples.jsonl`, `events.jsonl`, `tasks.jsonl`: figures, rollouts, what happened, the tasks.
+- `checkpoint-N/`: go on with `--run-dir` (this folder) and `--resume auto`; `best` names the best one.
+"""
 LOGGED = {"loss": "loss", "grad_norm": "optim/grad_norm", "learning_rate": "optim/lr", "kl": "policy/kl"}
 LOGGED |= {"sampling/importance_sampling_ratio/mean": "policy/importance_ratio_mean"}
 LOGGED |= {"clip_ratio/region_mean": "policy/clip_ratio", "mean_token_accuracy": "completion/token_accuracy"}
@@ -255,17 +263,22 @@ class SaveState(TrainerCallback):
         self.finish(state.global_step)
 
     def finish(self, step: int) -> None:
-        """Write our state into the checkpoint of ``step``, or write it again."""
+        """Make the checkpoint of ``step``, which the trainer has written, whole, and say so."""
         checkpoint = self._store.path / f"checkpoint-{step}"
         # Where adapters lie in folders of their own, transformers resumes those and leaves the trained one as it was.
         # The reference is what the run started from: it is made again from there.
         shutil.rmtree(checkpoint / REFERENCE, ignore_errors=True)
-        self._run.save(checkpoint)
-        if self._run.best_step == step:
-            self._store.mark_best(step)
+        self.write_state(step)
+        self._store.write_text("README.md", RUN_CARD)  # over TRL's, which names no model and a recipe not used
         self._sink.event(step, "checkpoint", checkpoint.name)
         self._saved = step
         self._store.prune(self._section.save_total_limit, self._run.best_step)
+
+    def write_state(self, step: int) -> None:
+        """Write what the run knows by now into the checkpoint of ``step``."""
+        self._run.save(self._store.path / f"checkpoint-{step}")
+        if self._run.best_step == step:
+            self._store.mark_best(step)
 
     def keep(self, trainer: Any) -> None:
         """Save what was learned when an error or a stop ended the training between two steps, unless it is saved."""

@@ -38,7 +38,8 @@ def run(
         InputError: a model, source or row file that cannot be used.
         Stopped: a stop was asked for; everything is saved.
     """
-    policy = load_policy(config.model, adapter(config), seed=config.run.seed, cache_dir=cache_dir)
+    knobs = {"r": "sft.lora_r", "lora_alpha": "sft.lora_alpha"}
+    policy = load_policy(config.model, adapter(config), seed=config.run.seed, cache_dir=cache_dir, knobs=knobs)
     for note in (*policy.notes, *prefill(config, policy.tokenizer)):
         sink.event(0, "start", note)
     stop.check()
@@ -99,6 +100,13 @@ def packing_in_force(config: Config, arguments: Any, sink: Sink, *, on_gpu: bool
         words = "sft.packing: Unsloth's CPU backend turns packing off; each row is a sequence of its own"
         sink.event(0, "warning", words)
     return packed
+
+
+def has_gpu() -> bool:
+    """Whether there is one that torch can use; Unsloth is not asked, as that would load it."""
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def goal_of(data: SftData) -> Goal:

@@ -13,7 +13,7 @@ from arcslim.errors import DataError, InputError
 from arcslim.prompts.render import Renderer
 from arcslim.recipes.prepare import Asked, prepare
 from arcslim.recipes.sft_rows import Text, TrainingRow, Truncation, encode, within_limit
-from arcslim.recipes.sft_sources import HONEST, Source, honest, question_key, read_source
+from arcslim.recipes.sft_sources import HONEST, Source, honest, question_key, read_source, refuse_other_files
 from arcslim.tasks.content import canonical_key
 from arcslim.tasks.rows import ROW_KINDS
 from arcslim.tasks.spec import Spec, or_hub, parse_spec
@@ -22,8 +22,9 @@ from arcslim.tasks.task import Task
 
 MOST_HELD = 0.1  # of the questions of row sources
 _WAYS_OUT = {
-    "too_long": "raise sft.max_length: the longest row has {longest} tokens",
-    "nothing_trained": "raise sft.max_length: what is to be learned lies past it; the longest row has {longest} tokens",
+    "too_long": "raise model.max_seq_length, and sft.max_length where it is set: the longest row has {longest} tokens",
+    "nothing_trained": "raise model.max_seq_length, and sft.max_length where it is set: what is to be learned lies "
+    "past it; the longest row has {longest} tokens",
     "no_reasoning": "give rows with reasoning, or name its column with --set data.columns.reasoning=NAME",
     "no_honest_thinking": "choose tasks that a rule of arcslim/tasks/rules.py explains, or rows of traces",
     "not_right": "give a run that solves something: a larger model, or easier tasks",
@@ -62,6 +63,8 @@ def prepare_sft(config: Config, tokenizer: Any, check: Callable[[], None] | None
         DataError: nothing is left to train on, or a row is over the limit and ``sft.over_length`` is ``error``.
     """
     specs = [or_hub(parse_spec(text)) for text in config.data.sources]
+    for spec in specs:
+        refuse_other_files(spec)
     _check_row_specs([spec for spec in specs if spec.kind in ROW_KINDS])
     tasks = [text for text, spec in zip(config.data.sources, specs, strict=True) if spec.kind not in ROW_KINDS]
     renderer = Renderer(tokenizer, config.prompt)
@@ -82,7 +85,7 @@ def prepare_sft(config: Config, tokenizer: Any, check: Callable[[], None] | None
     seen = {text.mark for source in sources for text in source.texts}
     for spec in specs:
         if spec.kind in ROW_KINDS:
-            sources.append(read_source(spec, config, renderer, tokenizer.eos_token, seen))
+            sources.append(read_source(spec, config, renderer, tokenizer, seen))
     if any(spec.kind in ROW_KINDS for spec in specs):
         notes += _not_held(config, bool(tasks))
         more = _hold_out(sources, config, bool(tasks), notes)
@@ -127,7 +130,10 @@ def _encoded(
         notes += source.sayings()
     truncation = Truncation.of(all_rows, limit, config.sft.over_length)
     if not train:
-        raise _nothing_left(counts, truncation)
+        raise _nothing_left(sources, counts, truncation)
+    for source in sources:
+        if counts[source.name]["kept"] == 0 and source.read:
+            notes.append(f"{source.name}: not one of its {source.read} rows is trained on")
     too_long = Counter[str]()
     held_rows = within_limit(list(encode(held, tokenizer)), "drop", limit, too_long)
     if too_long:
@@ -135,8 +141,10 @@ def _encoded(
     return SftData(tuple(train), tuple(held_rows), asked, counts, split, truncation, tuple(notes))
 
 
-def _nothing_left(counts: Mapping[str, Mapping[str, int]], truncation: Truncation) -> DataError:
-    """The error that there is nothing to train on: all the counts, and the way out of the most frequent reason."""
+def _nothing_left(
+    sources: Sequence[Source], counts: Mapping[str, Mapping[str, int]], truncation: Truncation
+) -> DataError:
+    """The error that there is nothing to train on: all the counts, an example and the way out of the first reason."""
     reasons = Counter[str]()
     for row in counts.values():
         reasons.update({reason: number for reason, number in row.items() if reason not in ("read", "kept")})
@@ -144,8 +152,10 @@ def _nothing_left(counts: Mapping[str, Mapping[str, int]], truncation: Truncatio
     why = "; ".join(
         f"{name}: {', '.join(f'{key} {number}' for key, number in row.items())}" for name, row in counts.items()
     )
+    example = next((source.examples[most] for source in sources if most in source.examples), None)
+    shown = f"; {most}: {example}" if example else ""
     hint = _WAYS_OUT.get(most, "choose other data")
-    return DataError(f"no row is left to train on ({why})", hint.format(longest=truncation.longest))
+    return DataError(f"no row is left to train on ({why}){shown}", hint.format(longest=truncation.longest))
 
 
 def _check_row_specs(specs: Sequence[Spec]) -> None:

@@ -134,6 +134,9 @@ class Truncation:
 def truncation_lines(truncation: Truncation) -> list[str]:
     """The report, a line a limit."""
     what = {"drop": "left out", "truncate": "cut off at the end, answers and all", "error": "refused"}
+    if not truncation.over[0].rows:
+        limit = truncation.over[0].limit
+        return [f"none of {truncation.rows} rows is over {limit} tokens; the longest has {truncation.longest}"]
     lines = []
     for number, over in enumerate(truncation.over):
         share = over.rows / truncation.rows if truncation.rows else 0.0
@@ -156,7 +159,8 @@ def within_limit(rows: Sequence[TrainingRow], policy: str, limit: int, dropped: 
     if policy == "error" and first is not None:
         raise DataError(
             f"{truncation_lines(Truncation.of(rows, limit, policy))[0]}; the first is {first.row_id} with {len(first)}",
-            "raise sft.max_length, or set sft.over_length to drop or truncate",
+            "raise model.max_seq_length (and sft.max_length where it is set), or set sft.over_length to drop or "
+            "truncate",
         )
     kept = []
     for row in rows:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from arcslim.config import Config
@@ -21,13 +23,41 @@ from arcslim.sft_config import ColumnsSection
 from arcslim.tasks.content import canonical_key
 from arcslim.tasks.lines import Unreadable
 from arcslim.tasks.rows import Row, read_rows
-from arcslim.tasks.spec import SAMPLES, Spec
+from arcslim.tasks.spec import PATH, ROW_FILES, SAMPLES, Spec
 from arcslim.tasks.task import Task
 from arcslim.tasks.thinking import explain
 
 HONEST = "honest thinking"
+OWN_TAGS = {"<think>", "</think>", "<answer>", "</answer>"}  # some tokenizers call them special
 # Reasons that need no example: they are what the sifting is for.
 EXPECTED = ("not_right", "cut_off", "no_thinking", "enough_of_this_task", "duplicate", "no_honest_thinking")
+
+
+def refuse_other_files(spec: Spec) -> None:
+    """A path that holds rows in a form that is not read. Raises InputError, with the form to bring them into."""
+    path = Path(spec.argument).expanduser()
+    if spec.kind != PATH or not path.exists():
+        return
+    inside = sorted(item.name for item in path.iterdir() if item.name.endswith(ROW_FILES)) if path.is_dir() else []
+    if inside and not any(path.glob("*.json")):
+        raise InputError(
+            f"{path} is a folder of row files: {', '.join(inside[:3])}{', …' if len(inside) > 3 else ''}",
+            f"name each: --data {path / inside[0]} …",
+        )
+    is_table = path.suffix in (".csv", ".tsv", ".txt", ".arrow")
+    is_list = path.suffix == ".json" and path.is_file() and _first_byte(path) == b"["
+    if is_table or is_list:
+        raise InputError(
+            f"{path} {'is a list of rows' if is_list else f'is a {path.suffix} file'}, and rows are read from JSONL or "
+            "parquet",
+            "datasets.load_dataset('" + ("json" if is_list else path.suffix.strip(".")) + f"', data_files='{path}', "
+            "split='train').to_json('rows.jsonl') writes such a file",
+        )
+
+
+def _first_byte(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
 
 
 @dataclass
@@ -79,21 +109,29 @@ def honest(asked: Sequence[Asked], config: Config) -> Source:
     return source
 
 
-def read_source(spec: Spec, config: Config, renderer: Renderer, end: str, seen: set[Mark]) -> Source:
-    """The rows of a source of a row kind; ``end`` is the end token's text, which no completion may go on after.
+def special_texts(tokenizer: Any) -> re.Pattern[str]:
+    """Finds the texts of special tokens: in a row they would be read as the end of its turn, or as another's start."""
+    tokens = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special} - OWN_TAGS
+    return re.compile("|".join(map(re.escape, sorted({*tokens, tokenizer.eos_token}, key=len, reverse=True))))
+
+
+def read_source(spec: Spec, config: Config, renderer: Renderer, tokenizer: Any, seen: set[Mark]) -> Source:
+    """The rows of a source of a row kind.
 
     ``seen``: the rows of the sources before it, each of which stays where it came first; this one's are added.
 
     Raises:
         InputError: the source cannot be opened, or lacks a column.
     """
-    source = Source(spec.name)
+    source, end, special = Source(spec.name), tokenizer.eos_token, special_texts(tokenizer)
     texts = _samples(spec, config, renderer, source) if spec.kind == SAMPLES else _rows(spec, config, renderer, source)
     for text in texts:
         if text.mark in seen:
             source.drop("duplicate", text.row_id)
-        elif end in without_end(text.completion, end):
-            source.drop("end_token_inside", f"{text.row_id}: the completion goes on after {end}")
+        elif found := special.search(without_end(text.completion, end)):
+            source.drop("special_token_inside", f"{text.row_id}: the completion holds {found.group()}")
+        elif found := special.search("\n".join(turn["content"] for turn in text.prompt.messages)):
+            source.drop("special_token_inside", f"{text.row_id}: the conversation holds {found.group()}")
         else:
             seen.add(text.mark)
             source.texts.append(text)
@@ -103,7 +141,7 @@ def read_source(spec: Spec, config: Config, renderer: Renderer, end: str, seen: 
 def _rows(spec: Spec, config: Config, renderer: Renderer, source: Source) -> Iterator[Text]:
     from jinja2 import TemplateError
 
-    reader, untrained = _Reader(config.data.columns), 0
+    reader, untrained, joined = _Reader(config.data.columns), 0, 0
     for row in read_rows(spec):
         source.read += 1
         if isinstance(row, Unreadable):
@@ -119,11 +157,17 @@ def _rows(spec: Spec, config: Config, renderer: Renderer, source: Source) -> Ite
             source.drop("template_refuses", f"{row.place}: the chat template refuses it: {error}")
             continue
         untrained += conversation.untrained_turns
+        joined += conversation.joined
         completion = completion_text(conversation.thinking, conversation.answer)
         yield Text(row.place, spec.name, prompt, completion, question_key(prompt))
     if untrained:
         source.notes.append(
             f"{untrained} earlier answers of conversations are shown without their thinking and not trained on"
+        )
+    if joined:
+        source.notes.append(
+            f"{joined} rows have thinking in several places (blocks, or tags beside a reasoning column): joined into "
+            "one block each, in their order"
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from arcslim.config import Config
-from arcslim.errors import ArcslimError, CollapseError, Stopped
+from arcslim.errors import ArcslimError, CollapseError, RunFolderError, Stopped
 from arcslim.policy.load import Policy, load_trained, save_adapter
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.recipes.start import Evaluator
@@ -109,7 +109,13 @@ class Training:
         self._in_time: StopInTime = callbacks.StopInTime(run, self._stop, state, steps_to_rollout_end=plan.unit)
         self._saver: SaveState = callbacks.SaveState(run, state, sink, self._store, saved=self._first_step)
         self._selection: Evaluate = callbacks.Evaluate(
-            run, self._evaluator.select, state, sink, self._saver.finish, self._report, steps_to_rollout_end=plan.unit
+            run,
+            self._evaluator.select,
+            state,
+            sink,
+            self._saver.write_state,
+            self._report,
+            steps_to_rollout_end=plan.unit,
         )
         selects = [self._selection] if self._evaluator.can_select else []
         self._trainer.remove_callback(PrinterCallback)  # the view shows what it would print
@@ -133,7 +139,15 @@ class Training:
         that runs out. What was learned until then is saved; ``tell_why_it_ended`` raises.
 
         A run that had all its steps is not trained further (transformers would do one step more).
+
+        Raises:
+            RunFolderError: it did more steps than it is to have.
         """
+        if self._first_step > self._plan.max_steps:
+            raise RunFolderError(
+                f"the checkpoint has done {self._first_step} steps, and the run is to take {self._plan.max_steps}",
+                "go on with as many epochs or steps as it began with, or start from it with --model",
+            )
         try:
             with self.memory_explained():
                 if self._resume_from is not None:
@@ -202,6 +216,6 @@ class Training:
             with self.memory_explained():
                 state.test_values = self._evaluator.tests(tested)
             state.tested_step = tested
-            self._saver.finish(self.step)  # so that a finished run that is resumed is not tested again
+            self._saver.write_state(self.step)  # so that a finished run that is resumed is not tested again
         self._sink.event(self.step, "end", reason or "all steps are done")
         return Outcome(self.step, state.best_step, state.start, state.best_values | state.test_values, reason)

@@ -31,11 +31,16 @@ TIMEOUT = 10.0  # seconds: a hung driver must not hang the start of a run
 
 
 def environment(
-    *, world_size: int, argv: Sequence[str] | None = None, variables: Mapping[str, str] | None = None
+    *,
+    world_size: int,
+    recipe: str | None = None,
+    argv: Sequence[str] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """What is written to ``environment.json``.
 
     Args:
+        recipe: the one that runs, as ``grpo``.
         world_size: processes that really train together (``torch.distributed``'s count; 1 without it).
         argv: the command line, ``sys.argv`` by default; secrets in it are hidden.
         variables: the process's environment; of it an allow-list is kept.
@@ -43,6 +48,7 @@ def environment(
     variables = os.environ if variables is None else variables
     gpus, gpu_note = gpu_list()
     return {
+        "recipe": recipe,
         "arcslim_commit": git_commit(Path(__file__).parent),
         "command": redact_arguments(sys.argv if argv is None else argv),
         "working_directory": str(Path.cwd()),

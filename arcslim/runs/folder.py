@@ -19,10 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from arcslim.errors import RunFolderError
 from arcslim.runs.checkpoints import NAME, Checkpoint, list_checkpoints
 from arcslim.runs.lock import FolderLock
-from arcslim.runs.places import content_of, is_run_folder, lock_folder, set_aside
+from arcslim.runs.places import content_of, lock_folder, refuse_content, refuse_no_run, set_aside
 from arcslim.runs.redact import redact
 from arcslim.runs.resuming import best_left, choose_checkpoint, move_aside, move_rows
 from arcslim.runs.writing import JsonLines, as_number, read_rows, to_plain, write_json_atomic, write_text_atomic
@@ -35,6 +34,7 @@ SAMPLE_FIELDS = {
 }  # fmt: skip
 TASK_FIELDS = {"prompt_id", "task_id", "source", "family", "prompt", "task"}
 BEST_METRIC = "eval/pass@1"
+FINAL = "final"
 
 
 class RunFolder:
@@ -67,15 +67,8 @@ class RunFolder:
             RunFolderError: it is not empty (and not ``force``), is in use, or cannot be written.
         """
         path = Path(path)
-        moved = None
-        if content_of(path):
-            if not force:
-                raise RunFolderError(
-                    f"the run folder {path} is not empty",
-                    "Go on with its run by --resume auto, choose another name with --run-dir, or move what is there "
-                    "out of the way with --force.",
-                )
-            moved = set_aside(path)
+        refuse_content(path, force=force)
+        moved = set_aside(path) if content_of(path) else None
         folder = cls(path, lock_folder(path))
         if moved is not None:
             folder.notes.append(f"what was in {path} now lies in {moved}")
@@ -93,16 +86,9 @@ class RunFolder:
             RunFolderError: nothing to resume from, not a run folder, in use, or cannot be written.
         """
         path = Path(path)
-        content = content_of(path)
-        if not content and which == "auto":
+        if not content_of(path) and which == "auto":
             return cls(path, lock_folder(path))
-        if not content:
-            raise RunFolderError(f"nothing to resume in {path}", "Leave --resume out, or use --resume auto.")
-        if not is_run_folder(path):
-            raise RunFolderError(
-                f"{path} is not empty, and not a run folder: it holds {', '.join(content[:3])}",
-                "Choose another name with --run-dir.",
-            )
+        refuse_no_run(path)
         lock = lock_folder(path)
         try:
             checkpoint, notes = choose_checkpoint(path, which, tuple(required))
@@ -123,10 +109,10 @@ class RunFolder:
         move_rows(path / "tasks.jsonl", lambda row: checkpoint is not None and "prompt_id" in row)
         move_rows(path / "events.jsonl", lambda row: "event" in row)
         folder = cls(path, lock, checkpoint)
-        for past in list_checkpoints(path):
-            if past.step > step:
-                place = move_aside(path, past.path)
-                folder.notes.append(f"{past.name} lies past step {max(step, 0)}: moved to {place}")
+        past = [found for found in list_checkpoints(path) if found.step > step]
+        made_of_them = [path / FINAL] if past and (path / FINAL).is_dir() else []
+        for place in (*(found.path for found in past), *made_of_them):
+            folder.notes.append(f"{place.name} lies past step {max(step, 0)}: moved to {move_aside(path, place)}")
         best = folder.best
         if best is not None and not (path / best).is_dir():
             folder._set_best(best_left(path / "metrics.jsonl", list_checkpoints(path, required), BEST_METRIC))

@@ -52,6 +52,28 @@ def content_of(path: Path) -> list[str]:
         raise cannot_write(path, error) from error
 
 
+def refuse_content(path: Path, *, force: bool) -> None:
+    """A new run wants an empty place. Raises RunFolderError where it is not, unless what is there may move aside."""
+    if content_of(path) and not force:
+        raise RunFolderError(
+            f"the run folder {path} is not empty",
+            "Go on with its run by --resume auto, choose another name with --run-dir, or move what is there out of the "
+            "way with --force.",
+        )
+
+
+def refuse_no_run(path: Path) -> None:
+    """Raises RunFolderError where there is no run to go on with."""
+    content = content_of(path)
+    if not content:
+        raise RunFolderError(f"nothing to resume in {path}", "Leave --resume out, or use --resume auto.")
+    if not is_run_folder(path):
+        raise RunFolderError(
+            f"{path} is not empty, and not a run folder: it holds {', '.join(content[:3])}",
+            "Choose another name with --run-dir.",
+        )
+
+
 def is_run_folder(path: Path) -> bool:
     return any((path / name).is_file() for name in OWN_FILES) or any(
         NAME.fullmatch(entry.name) for entry in path.iterdir()

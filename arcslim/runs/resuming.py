@@ -91,7 +91,7 @@ def _mend_last_line(path: Path) -> None:
 
 
 def move_aside(folder: Path, checkpoint: Path) -> Path:
-    """Move a checkpoint into ``lost/``, where neither resuming nor the trainer's own pruning looks."""
+    """Move a checkpoint, or ``final/``, into ``lost/``, where neither resuming nor the trainer's own pruning looks."""
     place = folder / LOST_FOLDER
     place.mkdir(exist_ok=True)
     target, number = place / checkpoint.name, 1

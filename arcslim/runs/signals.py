@@ -112,4 +112,5 @@ def _end_now() -> None:
         with contextlib.suppress(OSError, ValueError):  # closed: there is no cursor to bring back
             if stream is not None and stream.isatty():
                 os.write(stream.fileno(), SHOW_CURSOR)
+    _to_stderr("ended at once: what came after the last checkpoint is not saved")
     os._exit(130)

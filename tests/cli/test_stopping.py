@@ -54,5 +54,6 @@ def test_case_25_and_28_ctrl_c_twice_ends_at_once_with_standard_input_closed(tmp
     assert process.returncode == 130
     assert "stopped by" not in output.read_text(), "it did not wait for the safe point"
     assert "Traceback" not in output.read_text()
+    assert "what came after the last checkpoint is not saved" in output.read_text()
     assert run.values("eval", 0)["eval/n"] == 4
     assert (run.path / "resolved.toml").is_file()

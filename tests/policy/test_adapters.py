@@ -13,6 +13,7 @@ from arcslim.config import LoraSection
 from arcslim.errors import ModelError
 from arcslim.policy.adapters import adapter_to_fp32, adapter_unrounded, ensure_reference_adapter, save_adapter
 from arcslim.policy.load import Policy
+from arcslim.policy.sources import adapter_differences
 
 Load = Callable[..., Policy]
 
@@ -226,7 +227,9 @@ def test_an_adapter_keeps_its_own_shape(load: Load, tmp_path: Path) -> None:
     again = load(str(tmp_path / "a"), load_in_4bit=True, lora=LoraSection(r=8))
     assert again.model.peft_config["default"].r == 4
     told = [note for note in again.notes if "adapter has" in note]
-    assert any("lora.r is 8" in note for note in told)
+    assert any(note.startswith("lora.r is 8") for note in told)
+    (named, _) = adapter_differences(str(tmp_path / "a"), LoraSection(r=8), {"r": "sft.lora_r"})
+    assert named.startswith("sft.lora_r is 8")
     assert any("target_modules" in note for note in told)
 
 

@@ -144,6 +144,20 @@ def test_a_whole_character_outside_the_first_plane_is_no_half_one() -> None:
 def test_what_stands_in_two_places_and_differs_is_all_kept() -> None:
     row = {"messages": [USER, assistant(INSIDE, reasoning_content="A plan.")], "reasoning": "A hint."}
     assert read(row).thinking == f"A hint.\n\nA plan.\n\n{THOUGHT}"
+    assert read(row).joined
+
+
+@pytest.mark.parametrize(
+    ("content", "joined"),
+    [
+        (INSIDE, False),
+        (f"<think>\n</think>\n{THOUGHT}\n</think>\n{ANSWER}", False),
+        (f"<think>one</think><think>two</think>{ANSWER}", True),
+        (f"<think>one</think> said between <think>two</think>{ANSWER}", True),
+    ],
+)
+def test_thinking_in_several_blocks_is_told_apart(content: str, joined: bool) -> None:
+    assert read({"messages": [USER, assistant(content)]}).joined == joined
 
 
 def test_case_4_a_question_keeps_the_blanks_at_its_ends() -> None:

@@ -158,7 +158,7 @@ def test_a_text_that_ends_in_end_tokens_gets_one_and_one_inside_is_refused(tmp_p
     end_id = bytes_tokenizer().eos_token_id
     assert [row.completion_ids.count(end_id) for row in data.train] == [1, 1]
     (counts,) = data.counts.values()
-    assert counts["end_token_inside"] == 2 and counts_add_up(data)
+    assert counts["special_token_inside"] == 2 and counts_add_up(data)
 
 
 def test_a_template_that_changes_between_two_runs_retokenises(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_nothing_left_names_the_way_out_of_what_was_wrong(tmp_path: Path) -> Non
 
 
 def test_a_report_of_no_rows_divides_by_nothing() -> None:
-    assert len(truncation_lines(Truncation.of([], 100, "drop"))) == 3
+    assert truncation_lines(Truncation.of([], 100, "drop")) == ["none of 0 rows is over 100 tokens; the longest has 0"]
 
 
 # Rows that cannot be used --------------------------------------------------------------------------------------------
@@ -318,6 +318,44 @@ def test_case_3_turns_that_are_not_trained_are_said(tmp_path: Path) -> None:
     assert trained_text(row, tokenizer) == "second\n</think>\n\nB<|im_end|>"
     prompt = tokenizer.decode(row.input_ids[: row.prompt_length])
     assert "shown" in prompt and "first" not in prompt
+
+
+def test_thinking_that_was_joined_is_said(tmp_path: Path) -> None:
+    several = {"question": "a?", "reasoning": "beside", "answer": "<think>inside</think>b"}
+    data = rows_of(tmp_path, [several, row_of(1)])
+    assert any("1 rows have thinking in several places" in note for note in data.notes)
+    assert trained_text(data.train[0], bytes_tokenizer()) == "beside\n\ninside\n</think>\n\nb<|im_end|>"
+
+
+@pytest.mark.parametrize("where", ["question", "reasoning", "answer"])
+def test_a_row_that_writes_a_special_token_is_left_out(where: str, tmp_path: Path) -> None:
+    """Read as a token it would end the turn, or begin another one, in the middle of the row."""
+    data = rows_of(tmp_path, [row_of(1), row_of(2) | {where: "see <|im_start|>user"}])
+    assert len(data.train) == 1 and counts_add_up(data)
+    assert any("special_token_inside" in note and "<|im_start|>" in note for note in data.notes)
+
+
+def test_a_source_that_gives_no_row_is_named(tmp_path: Path) -> None:
+    good = write_rows(tmp_path / "good.jsonl", [row_of(1)])
+    bad = write_rows(tmp_path / "bad.jsonl", [{"question": "a", "answer": "b"}] * 2)
+    data = prepare_sft(config_of(tmp_path, good, bad), bytes_tokenizer())
+    assert any("bad.jsonl: not one of its 2 rows is trained on" in note for note in data.notes)
+    with pytest.raises(DataError, match=r"no_reasoning: bad\.jsonl:1"):
+        prepare_sft(config_of(tmp_path, bad), bytes_tokenizer())
+
+
+def test_rows_in_other_files_are_told_the_form_that_is_read(tmp_path: Path) -> None:
+    write_rows(tmp_path / "folder" / "rows.jsonl", [row_of(1)])
+    (tmp_path / "list.json").write_text(json.dumps([row_of(1)]))
+    (tmp_path / "rows.csv").write_text("question,reasoning,answer\na,b,c\n")
+    for name, said, mend in (
+        ("folder", "a folder of row files: rows.jsonl", "--data"),
+        ("list.json", "is a list of rows", "to_json"),
+        ("rows.csv", "is a .csv file", "to_json"),
+    ):
+        with pytest.raises(InputError, match=said) as caught:
+            prepare_sft(config_of(tmp_path, tmp_path / name), bytes_tokenizer())
+        assert mend in str(caught.value.hint)
 
 
 def test_a_missing_column_stops_the_run(tmp_path: Path) -> None:

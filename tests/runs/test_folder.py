@@ -285,9 +285,14 @@ def test_a_named_checkpoint(tmp_path: Path, form: str) -> None:
         fill(folder, range(1, 21))
     for step in (10, 20):
         make_checkpoint(run, step)
+    (run / "final").mkdir()
+    (run / "final" / "adapter_model.safetensors").write_text("of checkpoint-20")
     with RunFolder.resume(run, form.format(run=run)) as folder:
         assert folder.start_step == 10
+        assert any("final lies past step 10" in note for note in folder.notes)
     assert (run / "lost" / "checkpoint-20").is_dir()
+    assert (run / "lost" / "final" / "adapter_model.safetensors").read_text() == "of checkpoint-20"
+    assert not (run / "final").exists()
 
 
 def test_a_named_checkpoint_that_is_not_there_or_not_here(tmp_path: Path) -> None:
