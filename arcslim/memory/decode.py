@@ -1,0 +1,88 @@
+"""How fast decoding can be at most, and how many rows at once make a rollout fastest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from arcslim.memory import formulas as f
+from arcslim.memory.setup import GRPO, Request
+
+FUSED_ROWS = 4  # up to so many rows Unsloth multiplies 4-bit weights as they are (read)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Tokens a second that ``rows`` rows at once cannot exceed, and the seconds that a whole rollout takes at least:
+    by that ceiling and, without vLLM, by what Python needs to launch a step."""
+
+    rows: int
+    tokens_per_second: float
+    fused_tokens_per_second: float
+    rollout_seconds: float
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Ceilings by bandwidth (and compute), for rows of the mean length of a rollout (``context``, tokens).
+
+    ``fused`` rates are those of a kernel that reads 4-bit weights as they are at any number of rows. ``best_rows`` is
+    the number at once that makes a whole rollout fastest among those that fit; None where none does.
+    """
+
+    context: int
+    rates: tuple[Rate, ...]
+    best_rows: int | None
+    most_rows: int | None
+
+
+def decoding(request: Request, fits: Callable[[int], bool]) -> Decoding | None:
+    """None where nothing is drawn, or the GPU's bandwidth is not known."""
+    setup, gpu = request.setup, request.gpu
+    if setup.recipe != GRPO or gpu.bandwidth is None:
+        return None
+    whole = max(setup.completions_per_rollout, 1)
+    context = setup.prompt + setup.completion // 2
+    if setup.vllm:
+        most: int | None = whole  # vLLM queues what its cache has no room for
+    else:
+        most = most_rows(fits, whole)
+    timed = {rows: _rate(request, rows, context, whole) for rows in range(1, (most or 0) + 1)}
+    best = min(timed.values(), key=lambda rate: (rate.rollout_seconds, rate.rows)).rows if timed else None
+    shown = sorted({1, min(8, whole), min(setup.rollout_rows, whole), *([best] if best else [])})
+    return Decoding(context, tuple(_rate(request, rows, context, whole) for rows in shown), best, most)
+
+
+def most_rows(fits: Callable[[int], bool], ceiling: int) -> int | None:
+    """The largest number up to ``ceiling`` that ``fits`` takes; None if it takes not even 1. Fewer always fit."""
+    low, high = 0, ceiling
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low or None
+
+
+def _rate(request: Request, rows: int, context: int, whole: int) -> Rate:
+    setup, gpu = request.setup, request.gpu
+    assert gpu.bandwidth is not None
+
+    def ceiling(*, unpacks: bool) -> float:
+        assert gpu.bandwidth is not None
+        return f.decode_ceiling(
+            request.card,
+            rows,
+            context,
+            bandwidth=gpu.bandwidth,
+            tflops=gpu.bf16_tflops,
+            four_bit=setup.four_bit,
+            unpacks=unpacks,
+        )
+
+    real = ceiling(unpacks=setup.four_bit and rows > FUSED_ROWS)
+    floor = 0.0 if setup.vllm else f.HOST_SECONDS_A_LAYER * request.card.num_hidden_layers
+    steps = math.ceil(whole / rows) * setup.completion
+    return Rate(rows, real, ceiling(unpacks=False), steps * max(rows / real, floor))

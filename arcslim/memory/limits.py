@@ -1,0 +1,46 @@
+"""How far each knob could go with the others as they are. Found by planning again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from arcslim.memory.changes import LENGTH_STEP, MOST_ROWS, changed, longest, with_completion
+from arcslim.memory.decode import most_rows
+from arcslim.memory.phases import fits
+from arcslim.memory.setup import SFT, Request
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How far one knob could go with the others as they are; ``value`` None: not even its least fits."""
+
+    what: str
+    value: int | None
+    note: str = ""
+
+
+def limits(request: Request) -> tuple[Limit, ...]:
+    """How far context, rows drawn at once and micro-batch could go, each with the others as they are."""
+    setup, card = request.setup, request.card
+    batch = Limit(
+        "largest micro-batch",
+        most_rows(lambda rows: fits(changed(request, micro_batch=rows)), MOST_ROWS),
+        f"rows of {setup.row:,} tokens",
+    )
+    positions = card.max_position_embeddings
+    if setup.recipe == SFT:
+        row = longest(lambda row: changed(request, row=row), positions)
+        return (Limit("longest row", row, _of_the_model(row, positions)), batch)
+    completion = longest(lambda tokens: with_completion(request, tokens), max(positions - setup.prompt, 0))
+    context = None if completion is None else setup.prompt + completion
+    note = f"prompt {setup.prompt:,} + completion {completion:,}" if completion else f"prompt {setup.prompt:,}"
+    longest_context = Limit("longest context", context, note + _of_the_model(context, positions))
+    if setup.vllm:
+        return (longest_context, Limit("most generations", None, "any number: vLLM queues them"), batch)
+    rows = most_rows(lambda rows: fits(changed(request, rollout_rows=rows, eval_rows=rows)), MOST_ROWS)
+    note = "drawn at once; a group may be larger, it is then drawn in parts"
+    return (longest_context, Limit("most generations", rows, note), batch)
+
+
+def _of_the_model(length: int | None, positions: int) -> str:
+    return " (the model's own limit)" if length is not None and length > positions - LENGTH_STEP else ""

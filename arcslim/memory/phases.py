@@ -1,0 +1,208 @@
+"""What each phase of a step holds, item by item, on the GPU and in host RAM.
+
+Phases do not overlap, so the card needs the largest of them, not their sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from arcslim.memory import formulas as f
+from arcslim.memory.setup import GRPO, Request
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that takes memory. ``counts``: False where a larger item of the same phase takes its turn."""
+
+    name: str
+    bytes: float
+    note: str = ""
+    counts: bool = True
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a step; ``name`` is load, rollout, update or evaluation."""
+
+    name: str
+    gpu: tuple[Item, ...]
+    host: tuple[Item, ...] = ()
+
+    @property
+    def gpu_peak(self) -> float:
+        return sum(item.bytes for item in self.gpu if item.counts)
+
+    @property
+    def host_peak(self) -> float:
+        return sum(item.bytes for item in self.host if item.counts)
+
+
+def phases_of(request: Request) -> tuple[Phase, ...]:
+    """The phases of a recipe's step; without a GPU all of it lies in RAM."""
+    setup = request.setup
+    if setup.recipe == GRPO:
+        phases = [_load(request), _drawing(request, "rollout"), _update(request)]
+    else:
+        phases = [_load(request), _update(request)]
+        if setup.rolls_out:
+            phases.append(_drawing(request, "evaluation"))
+    return tuple(_on_host(phase) for phase in phases) if request.gpu.is_cpu else tuple(phases)
+
+
+def reserve_of(request: Request) -> int:
+    """What is kept free of the card; nothing of a machine's RAM."""
+    return 0 if request.gpu.is_cpu else f.reserve(request.gpu.usable_bytes)
+
+
+def peak_of(request: Request, phases: tuple[Phase, ...]) -> float:
+    """The largest phase, with the reserve: on the GPU, or in RAM where there is none."""
+    peaks = (phase.host_peak if request.gpu.is_cpu else phase.gpu_peak for phase in phases)
+    return max(peaks) + reserve_of(request)
+
+
+def fits(request: Request) -> bool:
+    return peak_of(request, phases_of(request)) <= request.gpu.usable_bytes
+
+
+def drawing_fits(request: Request, rows: int) -> bool:
+    """Whether a rollout of ``rows`` rows at once fits, whatever the update does."""
+    setup = replace(request.setup, rollout_rows=rows, eval_rows=min(rows, request.setup.eval_rows))
+    phase = _drawing(replace(request, setup=setup), "rollout")
+    phases = (_on_host(phase) if request.gpu.is_cpu else phase,)
+    return peak_of(request, phases) <= request.gpu.usable_bytes
+
+
+def _value_bytes(request: Request) -> int:
+    """Of weights and activations: bf16 on a GPU; on a CPU everything is held in fp32."""
+    return 4 if request.gpu.is_cpu else 2
+
+
+def trained_parameters(request: Request) -> int:
+    setup = request.setup
+    if setup.full_finetuning:
+        return request.card.parameters
+    return f.lora_parameters(request.card, setup.lora_r, setup.lora_targets)
+
+
+def _weights(request: Request) -> list[Item]:
+    card, setup = request.card, request.setup
+    packed, plain = f.held_weights(card, four_bit=setup.four_bit, value_bytes=_value_bytes(request))
+    kind = "fp32" if request.gpu.is_cpu else "bf16"
+    items = [Item("weights in NF4", packed, "0.516 B a weight of the layers' linear maps")] if packed else []
+    what = "embeddings, head, norms" if setup.four_bit else "all parameters"
+    return [*items, Item(f"weights in {kind}", plain, f"{what}, {_value_bytes(request)} B each")]
+
+
+def _always(request: Request, *, gradients: bool) -> list[Item]:
+    """What every phase of a step holds."""
+    card, setup, trained = request.card, request.setup, trained_parameters(request)
+    millions = f"{trained / 1e6:.1f} million parameters"
+    items = _weights(request)
+    each = 2 if setup.full_finetuning else 4
+    if not setup.full_finetuning:
+        items.append(Item("adapter", trained * 4.0, f"r {setup.lora_r}, {millions} in fp32"))
+        if setup.reference:
+            items.append(Item("reference adapter", trained * 4.0, "the frozen copy that grpo.beta > 0 needs"))
+    elif setup.reference:
+        items.append(Item("reference model", trained * 2.0, "the second model that grpo.beta > 0 needs"))
+    if gradients:
+        items.append(Item("gradients", trained * float(each), f"{each} B a trained parameter"))
+    state = f.optimizer_state(trained, setup.optim, full_bf16=setup.full_finetuning)
+    items.append(Item("optimizer", state, setup.optim))
+    if not request.gpu.is_cpu:
+        items.append(Item("CUDA context", f.CUDA_CONTEXT, "assumed: 0.5 to 1 GiB"))
+        if setup.four_bit:
+            items.append(Item("unpacking buffer", f.dequantised_map(card), "the largest linear map in 16 bits"))
+        items.append(Item("other", f.RESIDUAL, "fitted to Unsloth's law for Llama-3.1-8B"))
+    return items
+
+
+def _libraries(request: Request) -> Item:
+    return Item("Python and libraries", f.LIBRARIES_ON_CPU if request.gpu.is_cpu else f.LIBRARIES, "assumed")
+
+
+def _load(request: Request) -> Phase:
+    items = _weights(request)
+    if not request.gpu.is_cpu:
+        items.append(Item("CUDA context", f.CUDA_CONTEXT, "assumed: 0.5 to 1 GiB"))
+        if request.setup.four_bit:
+            items.append(Item("one map before packing", f.dequantised_map(request.card), "16 bits"))
+    shard = min(f.SHARD, 2 * request.card.parameters)
+    return Phase("load", tuple(items), (_libraries(request), Item("one file of weights", shard, "while it is read")))
+
+
+def _drawing(request: Request, name: str) -> Phase:
+    """Completions are drawn: in a rollout, or for an evaluation."""
+    card, setup, value = request.card, request.setup, _value_bytes(request)
+    items = _always(request, gradients=False)
+    rows = setup.drawn_at_once if name == "evaluation" or setup.recipe == GRPO else setup.rollout_rows
+    if setup.vllm and not request.gpu.is_cpu:
+        items += _vllm_pool(request)
+        return Phase(name, tuple(items), (_libraries(request),))
+    length = setup.prompt + setup.completion
+    cache = f.kv_cache(card, rows, setup.prompt, setup.completion, value_bytes=value)
+    start, ahead = f.decode_buffers(card, rows, setup.prompt, setup.completion, value)
+    if request.gpu.is_cpu:
+        start, ahead = 0, 0
+    drawn = f.sampling(card, rows)
+    prompts = f.kv_cache(card, rows, setup.prompt, 0, value_bytes=value)
+    reading = prompts + f.prefill(card, rows * setup.prompt, value)
+    turns = {"end": cache + ahead + drawn, "start": start + drawn, "prefill": float(reading)}
+    fullest = max(turns, key=lambda turn: turns[turn])
+    items += [
+        Item("KV cache", cache, f"{rows} rows x {length:,} tokens, prompts not shared", fullest == "end"),
+        Item("cache growing", ahead, "512 tokens ahead, one layer copied; read, not measured", fullest == "end"),
+        Item("sampling", drawn, "logits of one token a row, fp32", fullest != "prefill"),
+        Item("prompts' cache twice", start, "at the first token; read, not measured", fullest == "start"),
+        Item("reading the prompts", reading, f"{rows} x {setup.prompt:,} tokens and their cache", fullest == "prefill"),
+    ]
+    return Phase(name, tuple(items), (_libraries(request),))
+
+
+def _vllm_pool(request: Request) -> list[Item]:
+    """vLLM takes a share of the card, of which weights (shared with training) are a part."""
+    share = int(request.setup.vllm_share * request.gpu.usable_bytes)
+    weights = sum(item.bytes for item in _weights(request))
+    overhead = f.vllm_overhead(request.card)
+    group = max(1, request.setup.generations)
+    one = f.kv_cache(request.card, group, request.setup.prompt, request.setup.completion, group=group)
+    pool = max(share - weights - overhead, one / group)
+    at_once = int(pool // (one / group)) if one else 0
+    return [
+        Item("vLLM's KV cache", pool, f"gpu_memory_utilization {request.setup.vllm_share:g}: {at_once} rows, shared"),
+        Item("vLLM's graphs", overhead, "read in unsloth_zoo, not measured"),
+    ]
+
+
+def _update(request: Request) -> Phase:
+    """Forward and backward of one micro-batch, all rows as long as they may be."""
+    card, setup, value = request.card, request.setup, _value_bytes(request)
+    tokens = setup.update_tokens
+    items = _always(request, gradients=True)
+    if setup.vllm and setup.recipe == GRPO and not setup.standby and not request.gpu.is_cpu:
+        items += _vllm_pool(request)
+    of = f"{setup.micro_batch} x {setup.row:,} tokens"
+    host = [_libraries(request)]
+    layers = card.num_hidden_layers
+    if setup.checkpointing == "false":
+        kept = f.kept_layer(card, tokens, value) * layers
+        items.append(Item("activations of all layers", kept, f"{of}, no checkpointing"))
+    elif setup.checkpointing == "true" or request.gpu.is_cpu:
+        items.append(Item("checkpoints", f.checkpoints(card, tokens, value), f"{of} x {layers} layers"))
+    else:
+        exact, pinned = f.checkpoints(card, tokens), f.pinned_checkpoints(card, tokens)
+        host.append(Item("checkpoints, offloaded", exact, f"{of} x {layers} layers"))
+        host.append(Item("rounding of pinned blocks", pinned - exact, "each takes a power of two; read"))
+    layer, chunk = f.layer_work(card, tokens, value), f.logits_chunk(card, tokens)
+    items += [
+        Item("one layer, backward", layer, of, layer >= chunk),
+        Item("logits chunk", chunk, "with its gradient, fp32", chunk > layer),
+        Item("other, by token", f.residual_work(card, tokens), "fitted: 15.55 B x hidden a token"),
+    ]
+    return Phase("update", tuple(items), tuple(host))
+
+
+def _on_host(phase: Phase) -> Phase:
+    """Without a GPU everything lies in RAM."""
+    return Phase(phase.name, (), (*phase.host, *phase.gpu))
