@@ -19,11 +19,13 @@ TIME, ACCURACY = "costs time only", "costs a little accuracy"
 
 @dataclass(frozen=True)
 class Mend:
-    """A change that makes a plan fit: what, what it costs, and the settings to type."""
+    """A change that makes a plan fit: what, what it costs, and the settings to type. ``single``: one knob, or rows at
+    once, which several knobs hold."""
 
     what: str
     cost: str
     settings: tuple[str, ...]
+    single: bool = True
 
 
 def mends(request: Request) -> tuple[Mend, ...]:
@@ -213,7 +215,7 @@ def _smaller_model_fewer_rows(request: Request) -> Mend | None:
             settings = [f"--model {name}", *_rows_settings(setup, rows)]
             settings += _batch_settings(setup, batch) if batch < setup.micro_batch else ()
             what = f"the model {card.name}, micro-batch {batch}, {rows} drawn at once, lengths as they are"
-            return Mend(what, "costs what the larger model knows, and time", tuple(settings))
+            return Mend(what, "costs what the larger model knows, and time", tuple(settings), single=False)
     return None
 
 
@@ -240,13 +242,15 @@ def _several(request: Request) -> Mend | None:
     if setup.checkpointing != "unsloth":
         settings.append("--set model.use_gradient_checkpointing=unsloth")
     if fits(least):
-        return Mend("one row at a time, activations offloaded", TIME, tuple(settings))
+        return Mend("one row at a time, activations offloaded", TIME, tuple(settings), single=False)
     if setup.recipe == SFT:
         row = longest(lambda row: changed(least, row=row), setup.row - 1)
         if row is None:
             return None
         settings.append(f"--set sft.max_length={row}")
-        return Mend(f"one row of at most {row:,} tokens at a time", "costs the longer rows", tuple(settings))
+        return Mend(
+            f"one row of at most {row:,} tokens at a time", "costs the longer rows", tuple(settings), single=False
+        )
     whole = setup.prompt + setup.completion
 
     def shrunk(length: int) -> Request:
@@ -262,4 +266,4 @@ def _several(request: Request) -> Mend | None:
         f"--set generation.max_completion_length={small.completion}",
     ]
     what = f"one row at a time, prompt {small.prompt:,} + completion {small.completion:,} tokens"
-    return Mend(what, "costs tasks and thinking", tuple(settings))
+    return Mend(what, "costs tasks and thinking", tuple(settings), single=False)
