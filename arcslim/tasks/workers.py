@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import cast
 
 from arcslim.errors import ArcslimError
+from arcslim.tasks.content import canonical_key
 from arcslim.tasks.rearc import RearcLimits, generate
 from arcslim.tasks.task import Task
 
@@ -218,4 +219,11 @@ def serve(fileno: int, parent: int) -> None:
         seed, limits = pipe.recv()
         while True:
             keys: list[Key] = pipe.recv()
-            pipe.send([generate_one(key, seed, limits) for key in keys])
+            pipe.send([_with_key(generate_one(key, seed, limits)) for key in keys])
+
+
+def _with_key(made: Instance) -> Instance:
+    """The instance, whose content is known already: the parent would be the one that all wait for."""
+    if made[0] is not None:
+        canonical_key(made[0])
+    return made

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from arcslim.config import DataSection
 from arcslim.errors import ArcslimError, Stopped
+from arcslim.tasks.content import canonical_key
 from arcslim.tasks.rearc import RearcLimits
 from arcslim.tasks.split import Split, build_split
 from arcslim.tasks.task import Task
@@ -42,6 +44,14 @@ def test_an_instance_is_the_same_whoever_makes_it(workers: Workers) -> None:
     workers.ask(keys)
     for key in (*reversed(keys), ("c8f0f002", 5)):  # in another order, and one that was not asked for
         assert workers.get(key) == generate_one(key, 7, LIMITS)
+
+
+def test_what_a_worker_makes_comes_with_its_content_key() -> None:
+    with Workers(1, 7, LIMITS) as one:
+        one.ask([("67a3c6ac", 0)])
+        one._collect(30)
+        task, _ = one.get(("67a3c6ac", 0))
+    assert task is not None and task.content_key == canonical_key(replace(task))
 
 
 def test_what_is_forgotten_can_be_asked_for_again(workers: Workers) -> None:
