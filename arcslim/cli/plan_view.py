@@ -123,10 +123,11 @@ def _mend_lines(plan: Plan) -> list[str]:
 
 
 def _band_line(plan: Plan) -> str:
-    low, high = (plan.peak - plan.reserve) * (1 - ERROR_BAND), (plan.peak - plan.reserve) * (1 + ERROR_BAND)
+    best = plan.peak - plan.reserve
+    low, high = best * (1 - ERROR_BAND), best * (1 + ERROR_BAND)
     return (
-        f"error band ±{ERROR_BAND:.0%}, {gib(low)} to {gib(high)} GiB without the reserve: as far as predictions lay from "
-        "published measurements (docs/memory.md); of Unsloth's own rollouts there are none"
+        f"error band ±{ERROR_BAND:.0%}, {gib(low)} to {gib(high)} GiB without the reserve: as far as predictions lay "
+        "from published measurements (docs/memory.md); of Unsloth's own rollouts there are none"
     )
 
 
