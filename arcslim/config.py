@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from arcslim.data_config import DataSection as DataSection
+from arcslim.her_config import HerSection as HerSection
 from arcslim.section import Count, Positive, Section, Share
 from arcslim.sft_config import SftSection
 
@@ -257,6 +258,7 @@ class Config(Section):
     reward: RewardSection = RewardSection()
     grpo: GrpoSection = GrpoSection()
     sft: SftSection = SftSection()
+    her: HerSection = HerSection()
     optim: OptimSection = OptimSection()
     generation: GenerationSection = GenerationSection()
     watch: WatchSection = WatchSection()

@@ -17,6 +17,7 @@ NONE = "none"  # TOML has no null: where a knob may be off, this word says so
 ALIASES = {"lr": "learning_rate", "bs": "batch_size", "epochs": "num_train_epochs", "rank": "r", "alpha": "lora_alpha",
            "steps": "max_steps", "seq_len": "max_seq_length", "max_len": "max_length", "warmup": "warmup_steps",
            "scheduler": "lr_scheduler_type", "optimizer": "optim"}  # fmt: skip
+RECIPES = ("sft.", "her.")  # sections that one recipe alone reads
 SIMILAR = 0.75  # difflib's ratio from which a name counts as a slip of another
 
 
@@ -55,6 +56,8 @@ def suggest(path: str) -> str | None:
         homes = [known for known in FIELDS if _leaf(known) == close[0]]
         if not section:  # nothing says which of them
             return "` or `".join(homes)
+        # A recipe's own knob is not what somebody meant who wrote another section, where a shared one has the name too.
+        homes = [home for home in homes if not home.startswith(RECIPES)] or homes
         return max(homes, key=lambda home: difflib.SequenceMatcher(None, home, path).ratio())
     whole = difflib.get_close_matches(path, FIELDS, n=1, cutoff=SIMILAR)
     return whole[0] if whole else None

@@ -46,7 +46,10 @@ def test_the_table_of_knobs_knows_nested_sections() -> None:
         ("optim.learnign_rate", "optim.learning_rate"),
         ("grpo.learnign_rate", "optim.learning_rate"),
         ("grpo.learning_rate", "optim.learning_rate"),
-        ("learning_rate", "sft.learning_rate` or `optim.learning_rate"),
+        (
+            "learning_rate",
+            "sft.learning_rate` or `her.base.learning_rate` or `her.learning_rate` or `optim.learning_rate",
+        ),
         ("optimizer.learning_rate", "optim.learning_rate"),
         ("reward.grid.wieght", "reward.grid.weight"),
         ("reward.min_thinking.wieght", "reward.min_thinking.weight"),

@@ -19,6 +19,7 @@ FLOORS = {
     "section": 1,
     "sft_config": 1,
     "data_config": 1,
+    "her_config": 1,
     "sft_checks": 1,
     "config": 1,
     "fields": 1,

@@ -30,7 +30,7 @@ def dry_run(resolved: Resolved) -> None:
     from arcslim.rewards.suite import RewardSuite
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
-    check_early(config, rewards=True)
+    check_early(config, "grpo")
     tell_resolved(resolved, console)
     geometry = Geometry.from_config(config.grpo, config.optim)
     with tempfile.TemporaryDirectory() as scratch:

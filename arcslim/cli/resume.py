@@ -21,6 +21,8 @@ NOT_THE_RUN = ("run.dir", "data.workers", "reward.min_thinking.min_tokens")  # m
 KEPT_SECTIONS = ("model", "lora", "data", "prompt", "reward")
 KEPT = ("run.seed", "sft.packing", "sft.max_length", "sft.over_length", "sft.samples_per_task", "sft.batch_size",
         "sft.group_by_length", "sft.lora_r", "sft.lora_alpha", "sft.prefill_template")  # fmt: skip
+HER_MAY_CHANGE = ("her.max_epochs", "her.max_generations", "her.patience", "her.save_epochs", "her.rollout_batch",
+                  "her.base.max_steps")  # fmt: skip
 SCHEDULE = ("learning_rate", "lr_scheduler_type", "lr_min_ratio", "warmup_steps", "num_train_epochs", "max_steps")
 
 
@@ -106,21 +108,27 @@ def _changes(folder: Path, checkpoint: Checkpoint, config: Config, options: Trai
     before = load_config(str(old), recipe=options.recipe).config
     names = [name for name in FIELDS if name not in NOT_THE_RUN and value_of(before, name) != value_of(config, name)]
     changed = {name: f"{name} {value_of(before, name)} → {value_of(config, name)}" for name in names}
-    other = [words for name, words in changed.items() if name in KEPT or name.split(".")[0] in KEPT_SECTIONS]
+    other = [words for name, words in changed.items() if _is_kept(name, options.recipe)]
     if other and not options.force:
         raise RunFolderError(
             f"{folder} is the run of another configuration: {'; '.join(other)}",
             "leave --preset and those settings out, choose another --run-dir, or go on all the same with --force",
         )
     words = [f"resumed with other settings: {'; '.join(changed.values())}"] if changed else []
-    section = "sft" if options.recipe == "sft" else "optim"
-    of_the_rate = [f"{section}.{name}" for name in SCHEDULE]
-    if not set(names).isdisjoint((*of_the_rate, options.max_steps_knob)) and not _is_flat(config, section):
+    section = {"grpo": "optim", "sft": "sft"}.get(str(options.recipe))
+    of_the_rate = {options.max_steps_knob, *(f"{section}.{name}" for name in SCHEDULE)}
+    if section is not None and not of_the_rate.isdisjoint(names) and not _is_flat(config, section):
         words.append(
             f"the learning rate follows the curve of the new settings from step {checkpoint.step} on: it does not go "
             "on at the rate where the run left off"
         )
     return words
+
+
+def _is_kept(name: str, recipe: str | None) -> bool:
+    if str(recipe).startswith("her") and name.startswith("her."):
+        return name not in HER_MAY_CHANGE
+    return name in KEPT or name.split(".")[0] in KEPT_SECTIONS
 
 
 def _is_flat(config: Config, section: str) -> bool:

@@ -21,7 +21,7 @@ def dry_run(resolved: Resolved) -> None:
     from arcslim.recipes.sft_rows import truncation_lines
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
-    check_early(config, rewards=False)
+    check_early(config, "sft")
     tell_resolved(resolved, console)
     tokenizer, notes = tokenizer_or_stand_in(config)
     notes += prefill(config, tokenizer)

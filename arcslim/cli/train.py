@@ -25,6 +25,7 @@ from arcslim.runs.signals import StopRequest
 from arcslim.runs.trackers import prepare_report_to
 
 Recipe = Callable[..., Any]
+Finish = Callable[[str, Path, Any, Config], None]
 
 
 def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
@@ -40,8 +41,13 @@ def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
         console.print("doubtful:", str(warning), style="yellow", markup=False)
 
 
-def command(options: TrainOptions, run: Recipe, dry_run: Callable[[Resolved], None]) -> None:
-    """What a training command does with what was typed: show the plan, or run the recipe."""
+def command(
+    options: TrainOptions, run: Recipe, dry_run: Callable[[Resolved], None], finish: Finish | None = None
+) -> None:
+    """What a training command does with what was typed: show the plan, or run the recipe.
+
+    ``finish``: what is said at the end, in place of ``sum_up``.
+    """
     from arcslim.recipes.state import STATE_FILE
 
     options, resolved = resolve(options)
@@ -52,17 +58,17 @@ def command(options: TrainOptions, run: Recipe, dry_run: Callable[[Resolved], No
             Console(highlight=False, emoji=False).print("doubtful:", words, style="yellow", markup=False)
         return
     tell_resolved(resolved)
-    train(options, resolved, run, changes)
+    train(options, resolved, run, changes, finish or sum_up)
 
 
-def train(options: TrainOptions, resolved: Resolved, run: Recipe, changes: Sequence[str] = ()) -> None:
+def train(options: TrainOptions, resolved: Resolved, run: Recipe, changes: Sequence[str], finish: Finish) -> None:
     """Run a recipe in its folder, with the console's view and the records on disk.
 
     ``changes``: what differs from the run that is gone on with, in words.
     """
     config, recipe = resolved.config, options.recipe
     assert recipe is not None  # every training command names its own
-    check_early(config, rewards=recipe == "grpo")
+    check_early(config, recipe)
     place = Path(config.run.dir) if config.run.dir is not None else fresh_run_dir(recipe, resolved.preset)
     with _open_folder(place, options) as folder:
         report_to, notes = prepare_report_to(config.run.report_to, folder.path)
@@ -87,13 +93,11 @@ def train(options: TrainOptions, resolved: Resolved, run: Recipe, changes: Seque
                 sink.event(folder.start_step, "end", f"failed: {error.message}")
                 raise
         with contextlib.suppress(BrokenPipeError):  # the reader has gone (`| head`); all is saved
-            sum_up(recipe, folder.path, outcome, "model" if config.model.full_finetuning else "adapter")
+            finish(recipe, folder.path, outcome, config)
 
 
-def check_early(config: Config, *, rewards: bool) -> None:
+def check_early(config: Config, recipe: str) -> None:
     """What can be refused before a folder is made or anything is loaded, beside the configuration.
-
-    ``rewards``: whether the recipe pays any.
 
     Raises:
         InputError: it was started as one of several processes.
@@ -109,17 +113,20 @@ def check_early(config: Config, *, rewards: bool) -> None:
             f"this was started as one of several processes (WORLD_SIZE={world_size}), and arcslim trains with one",
             "start it without torchrun or accelerate launch",
         )
-    if rewards:
+    if recipe == "grpo":
         RewardSuite.from_config(config.reward).check(())
-    refuse_untrainable(config.model)
+    model = config.model
+    own = {"her": config.her.model, "her-pretrain": config.her.base.model}
+    refuse_untrainable(model.model_copy(update={"name": own.get(recipe, model.name)}))
 
 
 def resume_line(recipe: str, path: Path) -> str:
     return f"go on with: arcslim {recipe} --run-dir {path} --resume auto"
 
 
-def sum_up(recipe: str, path: Path, outcome: Any, learned: str) -> None:
-    """Start against end, figure by figure, and where everything lies; ``learned``: what is in ``final/``."""
+def sum_up(recipe: str, path: Path, outcome: Any, config: Config) -> None:
+    """Start against end, figure by figure, and where everything lies."""
+    learned = "model" if config.model.full_finetuning else "adapter"
     console = Console(emoji=False)
     table = Table(box=None, pad_edge=False)
     for heading in ("held out", "start", "best"):

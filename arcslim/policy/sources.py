@@ -16,7 +16,8 @@ from typing import Literal
 from arcslim.config import LoraSection, ModelSection
 from arcslim.errors import ModelError
 
-TINY = "tiny"
+TINY, TINY_DRAW = "tiny", "tiny-draw"
+EMBEDDED = {TINY: "tiny", TINY_DRAW: "tiny_draw"}  # name -> folder in this package
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _NETWORK_SECONDS = 10.0
 
@@ -30,15 +31,15 @@ class Source:
     base: str | None = None
 
 
-def tiny_folder() -> Path:
-    """The embedded model's folder."""
-    return Path(str(files("arcslim").joinpath("policy", "tiny")))
+def tiny_folder(name: str = TINY) -> Path:
+    """An embedded model's folder."""
+    return Path(str(files("arcslim").joinpath("policy", EMBEDDED[name])))
 
 
 def resolve(name: str) -> Source:
     """Find out what ``name`` is. Raises ModelError for a folder that holds no model, or a name that cannot be one."""
-    if name == TINY:
-        folder = tiny_folder()
+    if name in EMBEDDED:
+        folder = tiny_folder(name)
         if not (folder / "config.json").is_file():
             raise ModelError("the embedded model is missing from this installation", "reinstall arcslim")
         return Source("model", str(folder))
@@ -98,12 +99,12 @@ def _adapter_base(folder: Path) -> str:
 
 
 def portable_base(name: str) -> str:
-    """How a saved adapter names its base: ``tiny`` for the embedded model, whose folder differs on each machine."""
+    """How a saved adapter names its base: ``tiny`` for an embedded model, whose folder differs on each machine."""
     try:
-        is_tiny = Path(name).resolve() == tiny_folder().resolve()
+        place = Path(name).resolve()
     except OSError:
         return name
-    return TINY if is_tiny else name
+    return next((short for short in EMBEDDED if tiny_folder(short).resolve() == place), name)
 
 
 @contextmanager

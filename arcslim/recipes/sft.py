@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from arcslim.config import Config, LoraSection
 from arcslim.errors import InputError, RunFolderError
-from arcslim.policy.load import adapter_unrounded, load_policy, print_to_log, start_unsloth
+from arcslim.policy.load import Policy, adapter_unrounded, load_policy, print_to_log, start_unsloth
 from arcslim.prompts.template import prefill_template
 from arcslim.recipes.arguments import run_arguments, schedule_arguments
 from arcslim.recipes.sft_loss import HeldLoss
@@ -29,10 +29,25 @@ from arcslim.recipes.training import Outcome, Plan, Training
 SMALLER_UPDATE = "halve sft.per_device_train_batch_size (the update stays as it is), or lower sft.max_length"
 
 
+Prepare = Callable[[Config, Any, Callable[[], None]], SftData]
+Measure = Callable[[Policy], dict[str, float]]
+
+
 def run(
-    config: Config, sink: Sink, store: RunStore, stop: StopSignal, *, cache_dir: Path, resume_from: Path | None = None
+    config: Config,
+    sink: Sink,
+    store: RunStore,
+    stop: StopSignal,
+    *,
+    cache_dir: Path,
+    resume_from: Path | None = None,
+    prepare: Prepare = prepare_sft,
+    measure: Measure | None = None,
 ) -> Outcome:
     """Train on reasoning traces, and leave the best adapter (or model) in ``final/``.
+
+    ``prepare`` makes the rows of a configuration and a tokenizer. ``measure`` gives further ``eval/`` figures of the
+    policy beside the held-out loss.
 
     Raises:
         InputError: a model, source or row file that cannot be used.
@@ -44,7 +59,7 @@ def run(
         sink.event(0, "start", note)
     stop.check()
 
-    data = prepare_sft(config, policy.tokenizer, stop.check)
+    data = prepare(config, policy.tokenizer, stop.check)
     tell_rows(data, sink)
     stop.check()
 
@@ -69,7 +84,8 @@ def run(
         sink.event(0, "start", line)
 
     held_loss = HeldLoss(trainer, data.held, collator(policy.tokenizer), arguments.per_device_eval_batch_size, stop)
-    evaluator = Evaluator(config, policy, data.asked, sink, stop, held_loss if data.held else None)
+    losses = held_loss if measure is None else lambda: held_loss() | measure(policy)
+    evaluator = Evaluator(config, policy, data.asked, sink, stop, losses if data.held else None)
     state = RunState(goal_of(data), parts={"rows": SameRows(data)})
     plan, tokens = Plan(max_steps, SMALLER_UPDATE), StepTokens(data.train, order, config, trainer)
     training = Training(config, policy, trainer, plan, tokens, evaluator, state, sink, store, stop, resume_from)

@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from arcslim.runs.figures import Fact, curve, facts, outlook_words
-from arcslim.runs.grid_view import draw_panels
-from arcslim.runs.plain import PlainView, sample_panels, score_words
+from arcslim.runs.grid_view import GAP, draw_panels
+from arcslim.runs.plain import PlainView, drawing_panels, sample_panels, score_words
 from arcslim.runs.view_state import EventView, ViewState
 from arcslim.runs.visible import tail, visible
 
@@ -194,6 +194,8 @@ class LiveView:
         sample = self.state.sample
         if sample is None or lines < 5:
             return []
+        if self.state.drawings:
+            return self._drawings(columns, lines)
         rule = Text("newest sample", style="bold")
         rule.append(f"  {score_words(sample)}", style="not bold dim")
         said = tail(sample.thinking or sample.completion, (columns - 10) * (2 if lines > 14 else 1))
@@ -204,6 +206,17 @@ class LiveView:
         panels = draw_panels(sample_panels(sample), columns, lines - 1 - len(wrapped), colour=colour)
         rule.no_wrap, rule.overflow = True, "ellipsis"
         return [rule, *panels, *wrapped]
+
+    def _drawings(self, columns: int, lines: int) -> list[RenderableType]:
+        """The way of a HER run: the target, and the drawings that came nearer and nearer, as many as there is room."""
+        panels = drawing_panels(self.state)
+        widest = max(panel.width for panel in panels)
+        share = max(2 * widest if 2 * widest * 2 <= columns else widest, len(panels[-1].caption) + 7) + GAP
+        room = max(columns // share, 2)
+        colour = self.console.color_system is not None and not self.console.no_color
+        chosen = [panels[0], *panels[1:][-(room - 1) :]]
+        rule = Text("the nearest drawings", style="bold")
+        return [rule, *draw_panels(chosen, columns, lines - 1, colour=colour)]
 
     def _events(self, columns: int, room: int) -> list[RenderableType]:
         shown = [_event_line(event, columns) for event in list(self.state.events)[-room:]]

@@ -40,6 +40,12 @@ NO_PARTS = ("reward/total", "reward/solved_rate", "reward/nan_rows")
 
 # Metric -> label and form, in the order of the view; the parts of the reward come after its total.
 SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
+    "her/best_pixel_accuracy": ("best drawing", "{:.1%}".format),
+    "her/epoch_pixel_accuracy": ("of this epoch", "{:.1%}".format),
+    "her/generations_total": ("programs drawn", "{:.0f}".format),
+    "her/unique_rate": ("unique", _share),
+    "her/novel_rate": ("new", _share),
+    "her/code_lines_mean": ("lines of code", "{:.1f}".format),
     "reward/solved_rate": ("solved", _share),
     "thinking/tokens_mean": ("thinking", _tokens),
     "completion/tokens_mean": ("completion", _tokens),

@@ -27,6 +27,11 @@ LINE = {
     "policy/entropy": ("entropy", "{:.3f}"),
     "policy/kl": ("kl", "{:.4f}"),
     "optim/lr": ("lr", "{:.2g}"),
+    "her/best_pixel_accuracy": ("best", "{:.0%}"),
+    "her/unique_rate": ("unique", "{:.0%}"),
+    "her/novel_rate": ("new", "{:.0%}"),
+    "her/code_lines_mean": ("lines", "{:.1f}"),
+    "her/generations_total": ("programs", "{:.0f}"),
 }
 
 
@@ -45,6 +50,7 @@ class PlainView:
         self._stream = stream
         self._step_at: float | None = None
         self._sample_at: float | None = None
+        self._nearest = -1.0
         self._phase = ""
 
     def metrics(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
@@ -61,7 +67,9 @@ class PlainView:
         self.state.samples(rows)
         now = self.state.clock()
         sample = self.state.sample
-        if sample is not None and (self._sample_at is None or now - self._sample_at >= SAMPLE_EVERY):
+        if self.state.drawings:
+            self._drawing(now)
+        elif sample is not None and (self._sample_at is None or now - self._sample_at >= SAMPLE_EVERY):
             self._sample_at = now
             self._sample(sample)
 
@@ -124,6 +132,16 @@ class PlainView:
         lines.append(f"  {tail(sample.thinking or sample.completion, WIDTH) or '(no text)'}")
         self._line("\n".join(lines))
 
+    def _drawing(self, now: float) -> None:
+        """Each drawing that comes nearer than any before, beside the target."""
+        target, *drawn = drawing_panels(self.state)
+        newest = self.state.drawings[-1]
+        if newest.accuracy <= self._nearest:
+            return
+        self._nearest = newest.accuracy
+        shown = draw_panels([target, drawn[-1]], WIDTH, 31, colour=False)
+        self._line("\n".join(["nearer:", *(f"  {_plain(line)}" for line in shown)]))
+
     def _line(self, text: str) -> None:
         self._stream.write(text + "\n")
         self._stream.flush()
@@ -143,6 +161,13 @@ def sample_panels(sample: SampleView) -> list[Panel]:
             sample.truth if verdict else None,
         ),
     ]
+
+
+def drawing_panels(state: ViewState) -> list[Panel]:
+    """The target, then the drawings that came nearer and nearer to it."""
+    truth = state.sample.truth if state.sample is not None else None
+    drawn = [Panel(f"{one.step}: {one.accuracy:.0%}", one.cells) for one in state.drawings]
+    return [Panel("target", truth, "not known"), *drawn]
 
 
 def score_words(sample: SampleView) -> str:

@@ -13,6 +13,8 @@ from typing import Any
 from arcslim.runs.writing import as_number
 
 HISTORY = 400  # values kept of each figure, for the small curves
+DRAWN = "pixel_accuracy"  # the part of a score that says that a rollout is a drawing
+DRAWINGS = 12  # of a HER run's way, the last ones
 MARKS = 200  # steps over which the speed is averaged: enough to hold several evaluations
 Cells = list[list[int]]
 
@@ -43,6 +45,15 @@ class SampleView:
     parts: dict[str, float]
     right: int  # rollouts of the same batch that are right
     of: int
+
+
+@dataclass(frozen=True)
+class DrawingView:
+    """The drawing of an epoch that came nearest to the target."""
+
+    step: int
+    accuracy: float
+    cells: Cells
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,7 @@ class ViewState:
         self.evaluations: list[tuple[int, dict[str, float]]] = []
         self.events: deque[EventView] = deque(maxlen=50)
         self.sample: SampleView | None = None
+        self.drawings: deque[DrawingView] = deque(maxlen=DRAWINGS)
         self._tasks: dict[str, Mapping[str, Any]] = {}
         self._marks: deque[tuple[float, int]] = deque(maxlen=MARKS)
 
@@ -105,8 +117,10 @@ class ViewState:
         rows = list(rows)
         if not rows:
             return
-        # The newest one, and of the newest batch rather one with a grid to look at.
+        # The newest one, and of the newest batch rather one with a grid to look at; of drawings the nearest.
         row = next((row for row in reversed(rows) if row["answer"] is not None), rows[-1])
+        if DRAWN in row["score"]["parts"]:
+            row = max(rows, key=lambda one: as_number(one["score"]["total"]) or 0.0)
         right = sum(self._is_right(row) for row in rows)
         pair = self._pair(row)
         total = as_number(row["score"]["total"])
@@ -119,6 +133,15 @@ class ViewState:
         )  # fmt: skip
         with self.lock:
             self.sample = sample
+            if DRAWN in parts and sample.answer is not None:
+                self._take_drawing(DrawingView(sample.step, parts[DRAWN], sample.answer))
+
+    def _take_drawing(self, drawing: DrawingView) -> None:
+        """Those that come nearer than any before stay; the newest one stands at the end whatever it is."""
+        kept = list(self.drawings)
+        if len(kept) > 1 and kept[-1].accuracy <= kept[-2].accuracy:
+            self.drawings.pop()
+        self.drawings.append(drawing)
 
     def event(self, step: int, event: str, detail: str) -> EventView:
         with self.lock:

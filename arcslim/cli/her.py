@@ -1,0 +1,202 @@
+"""``arcslim her``: learn at test time to draw one target that the model cannot draw yet."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from arcslim.cli.options import DryRun, Force, MaxSteps, Model, Preset, Resume, RunDir, Seed, Sets, TrainOptions
+from arcslim.cli.train import check_early, command, resume_line, tell_resolved
+from arcslim.config import Config
+from arcslim.presets import Resolved
+
+TARGET_FILE, PROGRAM_FILE = "target.json", "program.txt"
+REDRAW_SECONDS = 60
+
+app = typer.Typer(
+    help="Hindsight experience replay: learn at test time to draw a target that the model cannot draw.",
+    invoke_without_command=True,
+)
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target", help="a name (`12-squares`, `chick`), a PNG or grid file, TASK.json#test0, arc1:ID \\[her.target]"
+    ),
+]
+MaxEpochs = Annotated[int | None, typer.Option("--max-epochs", help="epochs at most \\[her.max_epochs]")]
+
+
+@app.callback()
+def her(
+    context: typer.Context,
+    target: Target = None,
+    preset: Preset = None,
+    model: Model = None,
+    max_epochs: MaxEpochs = None,
+    run_dir: RunDir = None,
+    resume: Resume = None,
+    seed: Seed = None,
+    dry_run: DryRun = False,
+    sets: Sets = None,
+    force: Force = False,
+) -> None:
+    """Sample programs, take what each drew for what was asked, learn from it, again, until one draws the target."""
+    if context.invoked_subcommand is not None:
+        return
+    options = TrainOptions(
+        preset=preset,
+        max_steps=max_epochs,
+        run_dir=run_dir,
+        seed=seed,
+        sets=sets,
+        resume=resume,
+        dry_run=dry_run,
+        force=force,
+        flags={"her.target": target, "her.model": model},
+        max_steps_knob="her.max_epochs",
+        recipe="her",
+    )
+    command(options, _run, _dry_run, _finish)
+
+
+def _run(config: Config, sink: Any, folder: Any, *arguments: Any, **named: Any) -> Any:
+    from arcslim.recipes.her import run  # torch and the rest: only once the folder is open
+    from arcslim.tasks.targets import target
+
+    wanted = target(config.her.target)
+    folder.write_json(TARGET_FILE, {"blank": wanted.blank.tolist(), "image": wanted.image.tolist()})
+    try:
+        return run(config, sink, folder, *arguments, **named)
+    finally:
+        _draw_pictures(folder.path, wanted.image.tolist())
+
+
+def _draw_pictures(folder: Path, target: list[list[int]]) -> None:
+    from arcslim.runs.her_picture import draw_film, draw_strip, frames
+
+    drawn = frames(folder / "samples.jsonl")
+    if drawn:
+        draw_strip(drawn, target, folder / "drawings.png")
+        draw_film(drawn, target, folder / "drawings.gif")
+
+
+def _dry_run(resolved: Resolved) -> None:
+    from arcslim.cli.dry_run import section, tokenizer_or_stand_in
+    from arcslim.recipes.her import example, model_of
+    from arcslim.recipes.her_prompt import DrawingPrompts
+    from arcslim.tasks.targets import target
+
+    config, console = resolved.config, Console(highlight=False, emoji=False)
+    check_early(config, "her")
+    tell_resolved(resolved, console)
+    tokenizer, notes = tokenizer_or_stand_in(config.model_copy(update={"model": model_of(config)}))
+    wanted, her_section = target(config.her.target), config.her
+    prompts = DrawingPrompts(tokenizer, her_section.prompt)
+    ids = prompts.ids(wanted.blank, wanted.image)
+    epochs = min(her_section.max_epochs, her_section.max_generations // her_section.generations_an_epoch)
+    section(console, "Target", [f"{wanted.name}: {wanted.shape[0]} x {wanted.shape[1]} cells", *wanted.notes])
+    console.print(example(wanted, prompts), markup=False, style="dim")
+    section(
+        console,
+        "Budget",
+        [
+            f"an epoch draws {her_section.generations_an_epoch} programs ({', '.join(her_section.samplers)})",
+            f"{epochs} epochs at most, {epochs * her_section.generations_an_epoch} programs",
+            f"the question has {len(ids)} tokens, a program at most {her_section.max_completion_length}",
+            *notes,
+        ],
+    )
+    console.print("dry run: no weight was touched", style="bold")
+
+
+def _finish(recipe: str, path: Path, outcome: Any, config: Config) -> None:
+    """What was drawn best, whether a fresh process draws the same, and where everything lies."""
+    console = Console(highlight=False, emoji=False)
+    said = "solved" if outcome.solved_at is not None else f"not solved: {outcome.stopped}"
+    console.print(
+        f"{config.her.target}: {said} after {outcome.epochs} epochs and {outcome.generations} programs; "
+        f"best {outcome.accuracy:.1%} of the cells",
+        style="bold",
+        markup=False,
+        soft_wrap=True,
+    )
+    if outcome.program is not None:
+        console.print(outcome.program.rstrip(), markup=False, soft_wrap=True)
+        console.print(redrawn(path, solved=outcome.solved_at is not None), markup=False, soft_wrap=True)
+    if outcome.solved_at is None:
+        console.print(resume_line(recipe, path), markup=False, soft_wrap=True)
+    console.print(f"run folder: {path} (drawings.png, drawings.gif, {PROGRAM_FILE})", markup=False, soft_wrap=True)
+
+
+def redrawn(folder: Path, *, solved: bool) -> str:
+    """Run the program of the folder in a process of its own; in words, whether it draws what the run says.
+
+    Raises:
+        RuntimeError: it does not: the run's own figures cannot be trusted then.
+    """
+    words = [sys.executable, "-m", "arcslim.tasks.redraw", str(folder / PROGRAM_FILE), str(folder / TARGET_FILE)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=REDRAW_SECONDS, check=False)
+    if done.returncode != (0 if solved else 1):
+        raise RuntimeError(f"a fresh process disagrees about {folder / PROGRAM_FILE}: {done.stdout}{done.stderr}")
+    cells = json.loads(done.stdout)
+    size = f"{len(cells)} x {len(cells[0])} cells"
+    return f"run again in a fresh process it draws {'the target' if solved else 'what was measured'} ({size})"
+
+
+@app.command()
+def pretrain(
+    preset: Preset = None,
+    model: Model = None,
+    max_steps: MaxSteps = None,
+    run_dir: RunDir = None,
+    resume: Resume = None,
+    seed: Seed = None,
+    dry_run: DryRun = False,
+    sets: Sets = None,
+    force: Force = False,
+) -> None:
+    """Make a base for HER: a model learns to read random drawings back into programs. Then: her --model RUN/final."""
+    options = TrainOptions(
+        preset=preset,
+        max_steps=max_steps,
+        run_dir=run_dir,
+        seed=seed,
+        sets=sets,
+        resume=resume,
+        dry_run=dry_run,
+        force=force,
+        flags={"her.base.model": model},
+        max_steps_knob="her.base.max_steps",
+        recipe="her-pretrain",
+    )
+    command(options, _run_pretrain, _dry_run_pretrain)
+
+
+def _run_pretrain(*arguments: Any, **named: Any) -> Any:
+    from arcslim.recipes.her_pretrain import run
+
+    return run(*arguments, **named)
+
+
+def _dry_run_pretrain(resolved: Resolved) -> None:
+    from arcslim.cli.dry_run import count_lines, section, tokenizer_or_stand_in
+    from arcslim.recipes.her_pretrain import as_sft, prepare_drawings
+    from arcslim.recipes.sft_rows import truncation_lines
+
+    config, console = resolved.config, Console(highlight=False, emoji=False)
+    check_early(config, "her-pretrain")
+    tell_resolved(resolved, console)
+    config = as_sft(config)
+    tokenizer, notes = tokenizer_or_stand_in(config)
+    data = prepare_drawings(config, tokenizer)
+    section(console, "Data", [*count_lines(data.counts), f"held out: {len(data.held)}", *notes])
+    section(console, "Lengths", truncation_lines(data.truncation))
+    base = config.her.base
+    section(console, "Updates", [f"{base.max_steps} updates of {base.batch_size} drawings each"])
+    console.print("dry run: no weight was touched", style="bold")

@@ -1,0 +1,161 @@
+"""One epoch of SFT on a handful of programs, in the order given, with an optimizer that may outlive the epoch.
+
+A loop of its own and no ``Trainer``: each epoch has other rows, and a trainer would be made anew for each of them, with
+a new optimizer, a schedule over one epoch's steps and a sampler that shuffles. Here are ten lines of a loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arcslim.config import Config
+from arcslim.policy.load import Policy
+from arcslim.recipes.her_prompt import DrawingPrompts
+from arcslim.recipes.hindsight import Pair
+from arcslim.tasks.drawing import Image
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+IGNORED = -100
+OPTIMIZER = "optimizer.pt"
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What an epoch did. ``errors``: the loss of each pair, summed over its program's tokens, in nats, as it was met.
+
+    ``loss``: their mean a token. ``skipped``: updates whose gradient was not finite, which changed nothing.
+    """
+
+    errors: tuple[float, ...]
+    loss: float
+    grad_norm: float
+    tokens: int
+    updates: int
+    skipped: int
+
+
+class Learner:
+    """Trains the policy's trainable weights on pairs, epoch by epoch."""
+
+    def __init__(self, policy: Policy, prompts: DrawingPrompts, blank: Image, config: Config) -> None:
+        self._policy, self._prompts, self._blank, self._config = policy, prompts, blank, config
+        model: Any = policy.model
+        self._weights = [weight for weight in model.parameters() if weight.requires_grad]
+        self._optimizer = self._fresh_optimizer()
+
+    def _fresh_optimizer(self) -> Any:
+        optim, her = self._config.optim, self._config.her
+        kind = optimizer_class(optim.optim, on_gpu=self._policy.device != "cpu")
+        betas = (optim.adam_beta1, optim.adam_beta2)
+        return kind(self._weights, lr=her.learning_rate, betas=betas, weight_decay=optim.weight_decay)
+
+    def epoch(self, pairs: Sequence[Pair]) -> Learned:
+        """Go through the pairs once, ``her.batch_size`` an update, none shuffled."""
+        import torch
+
+        her = self._config.her
+        if not her.keep_optimizer:
+            self._optimizer = self._fresh_optimizer()
+        model: Any = self._policy.model
+        _for_training(model)
+        batches = [pairs[start : start + her.batch_size] for start in range(0, len(pairs), her.batch_size)]
+        errors: list[float] = []
+        norms: list[float] = []
+        tokens = skipped = 0
+        for number, batch in enumerate(batches):
+            for group in self._optimizer.param_groups:
+                group["lr"] = her.learning_rate * warmed_up(number, len(batches), her.warmup)
+            ids, labels = self._batch(batch)
+            losses = self._losses(ids, labels)  # (B,)
+            trained = int((labels[:, 1:] != IGNORED).sum())
+            loss: Any = losses.sum() / trained
+            loss.backward()
+            norm = float(torch.nn.utils.clip_grad_norm_(self._weights, her.max_grad_norm))
+            if math.isfinite(norm):
+                self._optimizer.step()
+                norms.append(norm)
+            else:  # a gradient taken away, and not zeroed: with zeros AdamW would still move by its momentum
+                skipped += 1
+            self._optimizer.zero_grad(set_to_none=True)
+            errors += losses.detach().tolist()
+            tokens += trained
+        mean_norm = sum(norms) / len(norms) if norms else math.nan
+        return Learned(tuple(errors), sum(errors) / max(tokens, 1), mean_norm, tokens, len(batches), skipped)
+
+    def _losses(self, ids: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy of each row, summed over its labelled tokens; (B, T) both → (B,), float32."""
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        model: Any = self._policy.model
+        on_gpu = self._policy.device != "cpu"
+        with torch.autocast(self._policy.device if on_gpu else "cpu", torch.bfloat16, enabled=on_gpu):
+            logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits  # (B, T, V); padded on the right
+        flat = cross_entropy(
+            logits[:, :-1].float().flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED, reduction="none"
+        )
+        return flat.view(len(ids), -1).sum(dim=1)
+
+    def _batch(self, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+        """Token ids and labels, (B, T) both; the prompt and the padding have no label."""
+        import torch
+
+        prompts = [self._prompts.ids(self._blank, pair.image) for pair in pairs]
+        programs = [self._prompts.program_ids(pair.program) for pair in pairs]
+        width = max(len(prompt) + len(program) for prompt, program in zip(prompts, programs, strict=True))
+        pad = int(self._policy.tokenizer.pad_token_id)
+        ids = torch.full((len(pairs), width), pad)
+        labels = torch.full((len(pairs), width), IGNORED)
+        for row, (prompt, program) in enumerate(zip(prompts, programs, strict=True)):
+            end = len(prompt) + len(program)
+            ids[row, :end] = torch.tensor(prompt + program)
+            labels[row, len(prompt) : end] = torch.tensor(program)
+        device = self._policy.model.device
+        return ids.to(device), labels.to(device)
+
+    def save(self, folder: Path) -> None:
+        """The optimizer's state, beside the weights."""
+        import torch
+
+        torch.save(self._optimizer.state_dict(), folder / OPTIMIZER)
+
+    def load(self, folder: Path) -> None:
+        """Unpickles nothing but tensors and numbers."""
+        import torch
+
+        self._optimizer.load_state_dict(torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu"))
+
+
+def warmed_up(update: int, updates: int, warmup: float) -> float:
+    """The share of the full rate at ``update``, counted from 0: it rises over ``warmup`` of them, then is 1."""
+    rising = warmup * updates
+    return 1.0 if rising < 1 else min((update + 1) / rising, 1.0)
+
+
+def optimizer_class(name: str, *, on_gpu: bool) -> Any:
+    """The optimizer that ``optim.optim`` names. 8-bit and paged ones need a GPU; without one it is torch's AdamW, as in
+    the other recipes."""
+    import torch
+
+    if not on_gpu or name.startswith("adamw_torch"):
+        return torch.optim.AdamW
+    import bitsandbytes.optim as eight_bit
+
+    kinds = {
+        "paged_adamw_8bit": eight_bit.PagedAdamW8bit,
+        "adamw_8bit": eight_bit.AdamW8bit,
+        "paged_adamw_32bit": eight_bit.PagedAdamW32bit,
+    }
+    return kinds[name]
+
+
+def _for_training(model: Any) -> None:
+    if hasattr(model, "for_training"):
+        model.for_training()  # Unsloth's switch back from its inference kernels
+    model.train()

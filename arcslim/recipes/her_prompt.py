@@ -1,0 +1,33 @@
+"""How HER asks for a drawing, and what it trains on: token ids of a prompt and of a program."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from arcslim.prompts.drawing import compact_text, drawing_messages
+from arcslim.tasks.drawing import Image, Program
+
+
+class DrawingPrompts:
+    """Token ids for one tokenizer and one style. The program follows the prompt at once: there is no thinking."""
+
+    def __init__(self, tokenizer: Any, style: Literal["compact", "chat"]) -> None:
+        self._tokenizer, self._style = tokenizer, style
+
+    def text(self, blank: Image, image: Image) -> str:
+        """The question for the program that makes ``image`` of ``blank``."""
+        if self._style == "compact":
+            return compact_text(blank, image)
+        messages = drawing_messages(blank, image)
+        rendered = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return str(rendered)
+
+    def ids(self, blank: Image, image: Image) -> list[int]:
+        return self._encode(self.text(blank, image))
+
+    def program_ids(self, program: Program) -> list[int]:
+        """The program as a model writes it, with the end token."""
+        return [*self._encode(program.to_source()), int(self._tokenizer.eos_token_id)]
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])

@@ -1,0 +1,99 @@
+"""What a HER run writes down: figures and drawings of an epoch, and checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from arcslim.policy.load import Policy, save_adapter
+from arcslim.recipes.her_learner import Learned, Learner
+from arcslim.recipes.her_prompt import DrawingPrompts
+from arcslim.recipes.her_state import HerState
+from arcslim.recipes.hindsight import LookedBack
+from arcslim.recipes.sink import RunStore, SampleRow, Sink, TaskRow
+from arcslim.tasks.drawing_choice import Drawing, code_length, pixel_accuracy
+from arcslim.tasks.targets import Target
+
+SOURCE, ACCURACY = "draw", "pixel_accuracy"
+MOST_ROWS = 24  # drawings of an epoch that are written down, the nearest first
+
+
+def figures(state: HerState, looked: LookedBack, learned: Learned | None, reached: float) -> dict[str, float]:
+    """The metrics row of an epoch; rates are shares of the programs that it drew."""
+    drawn = max(looked.drawn, 1)
+    values = {
+        "her/best_pixel_accuracy": state.best_accuracy,
+        "her/epoch_pixel_accuracy": reached,
+        "her/generations_total": float(state.generations),
+        "her/valid_rate": len(looked.valid) / drawn,
+        "her/unique_rate": len(looked.distinct) / drawn,
+        "her/novel_rate": len(looked.new) / drawn,
+        "her/trained_images": float(len(state.seen)),
+        "her/solved": float(state.solved_at is not None),
+    }
+    values |= {f"her/refused/{reason}": number / drawn for reason, number in looked.refused.items()}
+    if looked.distinct:
+        lines = [code_length(drawing.program)[0] for drawing in looked.distinct]
+        values["her/code_lines_mean"] = sum(lines) / len(lines)
+    if learned is not None:
+        values |= {
+            "loss": learned.loss,
+            "optim/grad_norm": learned.grad_norm,
+            "tokens/trained": float(learned.tokens),
+            "her/updates": float(learned.updates),
+        }
+    return values
+
+
+def sample_rows(looked: LookedBack, wanted: Target, epoch: int) -> list[SampleRow]:
+    """The drawings of an epoch that come nearest, best first, as rows of ``samples.jsonl``."""
+    scored = [(pixel_accuracy(drawing.output, wanted.image), drawing) for drawing in looked.distinct]
+    scored.sort(key=lambda item: -item[0])
+    return [_row(drawing, accuracy, epoch) for accuracy, drawing in scored[:MOST_ROWS]]
+
+
+def _row(drawing: Drawing, accuracy: float, epoch: int) -> SampleRow:
+    return {
+        "step": epoch,
+        "group": 0,
+        "prompt_id": SOURCE,
+        "task_id": SOURCE,
+        "completion": drawing.program.to_source(),
+        "thinking": "",
+        "answer": drawing.output.tolist(),
+        "reason": None,
+        "cut_off": False,
+        "thinking_tokens": 0,
+        "completion_tokens": 0,
+        "score": {"total": accuracy, "parts": {ACCURACY: accuracy}, "weights": {ACCURACY: 1.0}},
+        "advantage": 0.0,
+    }
+
+
+def task_row(wanted: Target, prompts: DrawingPrompts) -> TaskRow:
+    """The target as a row of ``tasks.jsonl``: a task without examples, whose truth is the image."""
+    blank, image = wanted.blank.tolist(), wanted.image.tolist()
+    return {
+        "prompt_id": SOURCE,
+        "task_id": SOURCE,
+        "source": f"{SOURCE}:{wanted.name}",
+        "family": SOURCE,
+        "prompt": prompts.text(wanted.blank, wanted.image),
+        "task": {"train": [], "test": [{"input": blank, "output": image}]},
+    }
+
+
+def checkpoint(policy: Policy, learner: Learner, state: HerState, sink: Sink, store: RunStore, *, keep: int) -> None:
+    """Write ``checkpoint-EPOCH``: weights and tokenizer first, then the optimizer, and last what makes it whole."""
+    folder = store.path / f"checkpoint-{state.epoch}"
+    save_adapter(policy.model, policy.tokenizer, folder)
+    learner.save(folder)
+    _write_json(folder / "trainer_state.json", {"global_step": state.epoch})
+    state.save(folder)
+    sink.event(state.epoch, "checkpoint", folder.name)
+    store.prune(keep)
+
+
+def _write_json(path: Any, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value), encoding="utf-8")
