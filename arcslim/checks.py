@@ -16,6 +16,8 @@ from arcslim.findings import Findings
 from arcslim.sft_checks import check_sft, warn_what_is_of_grpo
 
 GRPO, SFT = "grpo", "sft"
+DRAWING_REWARD = "arcslim.rewards.drawing:DrawingReward"
+DATA = "data"  # `arcslim data`: no run at all
 
 
 def check(config: Config, origins: Mapping[str, str], recipe: str | None = None) -> tuple[list[Problem], list[Problem]]:
@@ -30,8 +32,11 @@ def check(config: Config, origins: Mapping[str, str], recipe: str | None = None)
     _check_lengths(config, found)
     _check_model(config, found)
     _check_data(config, found)
+    if recipe != DATA:
+        _check_holdouts(config, found)
     if recipe in (None, GRPO):
         _check_rewards(config, found)
+        _check_drawing(config, found)
         _warn_sampling(config, found)
         _warn_optimisation(config, found)
     if recipe in (None, SFT):
@@ -160,6 +165,16 @@ def _check_data(config: Config, found: Findings) -> None:
         f"data.difficulty_min {data.difficulty_min} is over data.difficulty_max {data.difficulty_max}",
         "swap or widen them",
     )
+    found.warn(
+        data.allow_identity,
+        ("data.allow_identity",),
+        "tasks whose output is the input pay for copying without thought",
+        "set data.allow_identity=false",
+    )
+
+
+def _check_holdouts(config: Config, found: Findings) -> None:
+    data = config.data
     found.refuse(
         data.holdout_select == 0 and config.run.early_stop > 0,
         ("data.holdout_select", "run.early_stop"),
@@ -171,12 +186,6 @@ def _check_data(config: Config, found: Findings) -> None:
         ("data.holdout_select",),
         "without held-out tasks no best checkpoint is chosen, and the best often comes early",
         "set data.holdout_select=100",
-    )
-    found.warn(
-        data.allow_identity,
-        ("data.allow_identity",),
-        "tasks whose output is the input pay for copying without thought",
-        "set data.allow_identity=false",
     )
 
 
@@ -201,6 +210,24 @@ def _check_rewards(config: Config, found: Findings) -> None:
         f"grpo.scale_rewards = {config.grpo.scale_rewards} divides by the spread: where nothing is solved, format and "
         "length grow to the size of correctness",
         "none keeps a right answer worth what it is worth",
+    )
+
+
+def _check_drawing(config: Config, found: Findings) -> None:
+    """`draw:` sources have programs for answers, which no reward but the drawing one understands."""
+    draws = [source for source in config.data.sources if source.startswith("draw:")]
+    found.refuse(
+        bool(draws) and len(draws) < len(config.data.sources),
+        ("data.sources",),
+        f"{', '.join(draws)} and sources of tasks: no reward can pay both",
+        "draw in a run of its own",
+    )
+    paid = config.reward.grid.weight == 0 and config.reward.min_thinking.mode == "none"
+    found.refuse(
+        bool(draws) and not (paid and any(name.startswith(DRAWING_REWARD) for name in config.reward.extra)),
+        ("data.sources", "reward.extra", "reward.grid.weight", "reward.min_thinking.mode"),
+        f"{', '.join(draws)}: a program is the answer, which the drawing reward alone can pay",
+        f"--reward {DRAWING_REWARD} --set reward.grid.weight=0 --set reward.min_thinking.mode=none",
     )
 
 

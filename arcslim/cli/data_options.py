@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from arcslim.checks import DATA
 from arcslim.cli.options import TrainOptions
 from arcslim.config import Config
 from arcslim.presets import Resolved
 
-DATA = "data"  # no recipe: data are held up by no batch and no learning rate
 HOLDOUTS = ("holdout_select", "holdout_test", "holdout_arc1", "holdout_family_tasks")
 Specs = Annotated[
     list[str] | None,
@@ -38,7 +38,8 @@ def resolve(
     flags: Mapping[str, object] | None = None,
     recipe: str = DATA,
 ) -> Resolved:
-    """The configuration of a run on these sources, as far as ``recipe`` reads it. Raises ConfigError, InputError."""
+    """The configuration of a run on these sources, as far as ``recipe`` reads it: for data alone no batch, no learning
+    rate and no holdout stands in the way. Raises ConfigError, InputError."""
     return TrainOptions(
         preset=preset, model=model, data=specs, seed=seed, sets=sets, flags=flags or {}, recipe=recipe
     ).resolve()

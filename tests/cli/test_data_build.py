@@ -62,6 +62,12 @@ def test_an_empty_folder_is_no_obstacle_and_a_place_that_cannot_be_written_is_to
     assert "cannot be written to" in capsys.readouterr().err
 
 
+def test_a_preset_that_stops_early_builds_data_without_a_holdout_too(tmp_path: Path) -> None:
+    """What a run needs is no matter of the data."""
+    words = [*line(tmp_path, tmp_path / "built"), "--preset", "4090", "--set", "data.holdout_select=0"]
+    assert arcslim(*words) == 0
+
+
 def test_the_models_limit_is_kept_where_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "built"
     assert arcslim(*line(tmp_path, out), "--fit", "--model", "tiny", "--set", "prompt.max_tokens=50") == 2
