@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from arcslim.config import Config, ModelSection
 from arcslim.errors import Problem
 from arcslim.findings import Findings
+from arcslim.her_checks import check_base, check_her
 from arcslim.sft_checks import check_sft, warn_what_is_of_grpo
 
-GRPO, SFT = "grpo", "sft"
+GRPO, SFT, HER, HER_PRETRAIN = "grpo", "sft", "her", "her-pretrain"
 DRAWING_REWARD = "arcslim.rewards.drawing:DrawingReward"
 DATA = "data"  # `arcslim data`: no run at all
 
@@ -41,6 +42,10 @@ def check(config: Config, origins: Mapping[str, str], recipe: str | None = None)
         _warn_optimisation(config, found)
     if recipe in (None, SFT):
         check_sft(config, found)
+    if recipe == HER:
+        check_her(config, found)
+    if recipe == HER_PRETRAIN:
+        check_base(config, found)
     if recipe == SFT:
         warn_what_is_of_grpo(found)
     return found.problems, found.warnings

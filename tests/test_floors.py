@@ -20,6 +20,7 @@ FLOORS = {
     "sft_config": 1,
     "data_config": 1,
     "her_config": 1,
+    "her_checks": 1,
     "sft_checks": 1,
     "config": 1,
     "fields": 1,

@@ -15,6 +15,7 @@ from arcslim.cli.options import DryRun, Force, MaxSteps, Model, Preset, Resume, 
 from arcslim.cli.train import check_early, command, resume_line, tell_resolved
 from arcslim.config import Config
 from arcslim.presets import Resolved
+from arcslim.runs.console import Tee
 
 TARGET_FILE, PROGRAM_FILE = "target.json", "program.txt"
 REDRAW_SECONDS = 60
@@ -67,12 +68,14 @@ def her(
 
 def _run(config: Config, sink: Any, folder: Any, *arguments: Any, **named: Any) -> Any:
     from arcslim.recipes.her import run  # torch and the rest: only once the folder is open
+    from arcslim.runs.tracker_sink import TrackerSink
     from arcslim.tasks.targets import target
 
     wanted = target(config.her.target)
     folder.write_json(TARGET_FILE, {"blank": wanted.blank.tolist(), "image": wanted.image.tolist()})
     try:
-        return run(config, sink, folder, *arguments, **named)
+        with TrackerSink(config.run.report_to, folder.path) as trackers:
+            return run(config, Tee([sink, trackers]), folder, *arguments, **named)
     finally:
         _draw_pictures(folder.path, wanted.image.tolist())
 

@@ -10,9 +10,11 @@ from typing import Any, Protocol
 
 from arcslim.config import PromptSection
 from arcslim.errors import ModelError
+from arcslim.prompts.drawing import compact_text, drawing_messages
 from arcslim.prompts.nouns import Prompt
 from arcslim.prompts.text import GridFormat, grid_to_text
 from arcslim.tasks.grid import Grid
+from arcslim.tasks.spec import DRAW
 from arcslim.tasks.task import Task
 
 PREFILL = "<think>\n"
@@ -45,6 +47,8 @@ class Renderer:
 
         ``token_ids`` are those of ``text`` as it stands: templates write their own special tokens.
         """
+        if task.source == DRAW:
+            return self._drawing(task, prompt_id)
         if self._section.style == "base":
             message = {"role": "user", "content": base_text(task, self._section.grid)}
             return self._prompt([message], message["content"], prompt_id, task.task_id)
@@ -63,10 +67,23 @@ class Renderer:
             text = generation_prompt(self._tokenizer, messages)
         return self._prompt(messages, text, prompt_id, task_id)
 
-    def _prompt(self, messages: Sequence[dict[str, str]], text: str, prompt_id: str, task_id: str) -> Prompt:
+    def _drawing(self, task: Task, prompt_id: str) -> Prompt:
+        """The question for a program that draws the task's image, as HER asks it: no thinking is opened."""
+        pair = task.test[0]
+        wanted = pair.input.cells if pair.output is None else pair.output.cells
+        messages = drawing_messages(pair.input.cells, wanted)
+        if self._section.style == "base":
+            text = compact_text(pair.input.cells, wanted)
+        else:
+            text = rendered(self._tokenizer, messages)
+        return self._prompt(messages, text, prompt_id, task.task_id, prefill="")
+
+    def _prompt(
+        self, messages: Sequence[dict[str, str]], text: str, prompt_id: str, task_id: str, prefill: str = PREFILL
+    ) -> Prompt:
         # verbose: else transformers warns of prompts over the model's length, which are dealt with where they are used
         token_ids = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return Prompt(prompt_id, task_id, tuple(messages), text, PREFILL, tuple(token_ids))
+        return Prompt(prompt_id, task_id, tuple(messages), text, prefill, tuple(token_ids))
 
 
 def generation_prompt(tokenizer: ChatTokenizer, messages: Sequence[dict[str, str]]) -> str:

@@ -157,7 +157,7 @@ def learn(learner: Learner, looked: LookedBack, state: HerState, config: Config)
     if not pairs:
         return None
     learned = learner.epoch(pairs)
-    state.trained(pairs, learned.errors)
+    state.trained(pairs, learned.errors, keep=her.replay != "none")
     return learned
 
 
@@ -166,7 +166,7 @@ def replay(state: HerState, looked: LookedBack, her: HerSection, rng: np.random.
     if her.replay == "none" or not state.errors:
         return []
     sources = list(state.errors)
-    errors = [state.errors[source] or 0.0 for source in sources]
+    errors = [state.errors[source] for source in sources]
     weights = lap_priorities(errors) if her.replay == "lap" else np.ones(len(errors))
     blank = target(her.target).blank
     chosen = [parse_program(sources[index]) for index in draw_by_priority(weights, her.replay_rows, rng)]

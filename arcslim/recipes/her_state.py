@@ -20,7 +20,7 @@ from arcslim.tasks.drawing_parse import parse_program
 class HerState:
     """``seen``: keys of the images that were trained on. ``best_program``: the source of the best drawing so far, whose
     pixel accuracy is ``best_accuracy``. ``dry``: epochs since anything new was drawn. ``errors``: of each program that
-    may be replayed the loss when it was last trained on, by its source; None until then.
+    may be replayed the loss when it was last trained on, by its source.
     """
 
     epoch: int = 0
@@ -31,7 +31,7 @@ class HerState:
     solved_at: int | None = None
     dry: int = 0
     seconds: float = 0.0
-    errors: dict[str, float | None] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
 
     def take(self, looked: LookedBack, target: Image) -> float:
         """Count an epoch in; its best pixel accuracy."""
@@ -45,11 +45,12 @@ class HerState:
             self.solved_at = self.generations
         return accuracy
 
-    def trained(self, pairs: tuple[Pair, ...], errors: tuple[float, ...]) -> None:
-        """Pairs that were trained on just now, with their losses."""
+    def trained(self, pairs: tuple[Pair, ...], errors: tuple[float, ...], *, keep: bool) -> None:
+        """Pairs that were trained on just now, with their losses; ``keep`` them to be replayed."""
         for pair, error in zip(pairs, errors, strict=True):
             self.seen.add(image_key(pair.drawn))
-            self.errors[pair.program.to_source()] = error
+            if keep:
+                self.errors[pair.program.to_source()] = error
 
     def save(self, folder: Path) -> None:
         """Write into a checkpoint, last of all files: a checkpoint without it is not whole."""

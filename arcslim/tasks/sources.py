@@ -19,10 +19,12 @@ from arcslim.tasks.built import read_built, read_manifest
 from arcslim.tasks.content import canonical_key
 from arcslim.tasks.finite import Counts, Finite, Gathering, Group, Screen
 from arcslim.tasks.generated import Rearc
+from arcslim.tasks.grid import Grid
 from arcslim.tasks.reading import READERS, existing, read_tasks
 from arcslim.tasks.rearc import RearcLimits, check_families, families
-from arcslim.tasks.spec import BUILT, HUB, PATH, ROWS, SAMPLES, Spec, parse_spec
-from arcslim.tasks.task import Task
+from arcslim.tasks.spec import BUILT, DRAW, HUB, PATH, ROWS, SAMPLES, Spec, parse_spec
+from arcslim.tasks.targets import target
+from arcslim.tasks.task import Pair, Task
 from arcslim.tasks.workers import Workers, worth_starting
 
 STREAMED = 1.1  # of the tasks asked for: so many are read of the hub's file, for some will be left out
@@ -185,6 +187,17 @@ def _open_barc(spec: Spec, opening: Opening) -> Finite:
     return source
 
 
+def _open_draw(spec: Spec, opening: Opening) -> Finite:
+    """One target, as a task without examples whose test output is the image."""
+    wanted = target(spec.argument)
+    task = Task(spec.name, DRAW, DRAW, (), (Pair(Grid(wanted.blank), Grid(wanted.image)),))
+    source = Finite(spec, [Group((task,), frozenset({canonical_key(task)}))], (), Counts(read=1))
+    source.notes += [f"{spec.name}: {note}" for note in wanted.notes]
+    if opening.usable is not None:
+        source.screen(opening.usable)
+    return source
+
+
 OPENERS: dict[str, Callable[[Spec, Opening], Source]] = {
     "rearc": _open_rearc,
     "arc1": _open_read,
@@ -192,4 +205,5 @@ OPENERS: dict[str, Callable[[Spec, Opening], Source]] = {
     "barc": _open_barc,
     PATH: _open_read,
     BUILT: _open_built,
+    DRAW: _open_draw,
 }

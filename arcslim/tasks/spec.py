@@ -23,6 +23,7 @@ ARC1_SPLITS = ("train", "eval")
 PATH = "path"
 BUILT = "built"  # a folder that `arcslim data build` made
 MANIFEST = "manifest.json"
+DRAW = "draw"  # one image, to be drawn by a program
 ROWS, HUB, SAMPLES = "rows", "hub", "samples"  # rows to learn by heart of, not tasks: for SFT alone
 ROW_FILES = (".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?(@[\w.\[\]:%-]+)?")
@@ -168,11 +169,18 @@ def _check_arc2(argument: str) -> str:
     return argument
 
 
+def _check_draw(argument: str) -> str:
+    if not argument:
+        raise InputError("draw: needs a target", "write draw:TARGET, such as draw:9-vertical-lines or draw:picture.png")
+    return argument
+
+
 KINDS: dict[str, Kind] = {
     "rearc": Kind("rearc[:ID,ID...]", "RE-ARC's generators, all or those named", _check_families),
     "arc1": Kind("arc1[:train|:eval]", "ARC-AGI-1's public tasks", _check_arc1),
     "arc2": Kind("arc2:PATH", "ARC-AGI-2's tasks: its folder, or a Kaggle file", _check_arc2),
     "barc": Kind("barc[:FILE.jsonl]", "BARC's puzzles: a file (.gz or plain), or streamed from the hub", str),
+    DRAW: Kind("draw:TARGET", "one image to draw by a program, as `arcslim her` does", _check_draw),
     HUB: Kind("hub:OWNER/NAME[:CONFIG][@SPLIT]", "a data set of the hub, for sft", _check_hub),
     SAMPLES: Kind("samples:RUN", "the right rollouts of a GRPO run, for sft", _check_run),
 }
