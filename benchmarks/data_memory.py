@@ -29,6 +29,7 @@ import numpy as np
 OUTPUT = Path(__file__).parent / "results" / "data_memory.json"
 ARMS = ("build", "check", "keep")
 EVERY = 2000
+LABEL = 0.075  # of the picture's height, from one label to the next
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -45,7 +46,7 @@ def resident_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 2**20
 
 
-def run_arm(arm: str, path: Path) -> dict[str, Any]:
+def run_arm(arm: str, path: str) -> dict[str, Any]:
     """In a process of its own: resident MB by rows read."""
     from arcslim.config import DataSection
     from arcslim.tasks import reading
@@ -86,12 +87,18 @@ def draw(rows: Sequence[dict[str, Any]], output: Path) -> None:
     figure = Figure(figsize=(7, 3.4), dpi=160, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    for row, colour in zip(rows, (*COLOURS[:2], "#777777"), strict=True):
+    highest = max(megabytes for row in rows for _, megabytes in row["resident_mb"])
+    label = -highest
+    for row, colour in sorted(
+        zip(rows, (*COLOURS[:2], "#777777"), strict=True), key=lambda one: one[0]["resident_mb"][-1][1]
+    ):
         read, memory = zip(*row["resident_mb"], strict=True)
         axes.plot([number / 1000 for number in read], memory, color=colour, linewidth=1.8)
-        axes.annotate(names[row["arm"]], (read[-1] / 1000, memory[-1]), xytext=(5, 0), textcoords="offset points",
-                      color=colour, va="center", fontsize=9)  # fmt: skip
-    axes.set(xlabel="thousand rows read", ylim=(0, None), xlim=(0, 1.22 * rows[0]["resident_mb"][-1][0] / 1000))
+        label = max(memory[-1], label + LABEL * highest)  # lines that end side by side
+        words = f"{names[row['arm']]}, {memory[-1]:.0f} MB"
+        axes.text(1.015 * read[-1] / 1000, label, words, color=colour, va="center", fontsize=9, clip_on=False)
+    last = rows[0]["resident_mb"][-1][0] / 1000
+    axes.set(xlabel="thousand rows read", ylim=(0, None), xlim=(0, last), xticks=np.linspace(0, last, 6))
     axes.set_title("Resident memory while a file of puzzles is read, MB", loc="left", fontsize=10.5, color=INK)
     axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
@@ -106,7 +113,7 @@ def main() -> int:
     parser.add_argument("--arm", nargs=2, metavar=("ARM", "FILE"), help="run this arm alone, in this process")
     options = parser.parse_args()
     if options.arm:
-        print(json.dumps(run_arm(options.arm[0], Path(options.arm[1]))))
+        print(json.dumps(run_arm(*options.arm)))
         return 0
     from arcslim.runs.environment import cpu_model, git_commit, usable_threads
     from arcslim.runs.writing import write_json_atomic
@@ -117,8 +124,8 @@ def main() -> int:
         size = path.stat().st_size
         rows = []
         for arm in ARMS:
-            line = [sys.executable, __file__, "--arm", arm, str(path)]
-            done = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True)
+            line = [sys.executable, str(Path(__file__).resolve()), "--arm", arm, path.name]
+            done = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True, cwd=folder)
             row = json.loads(done.stdout.splitlines()[-1])
             memory = [megabytes for _, megabytes in row["resident_mb"]]
             row |= {"grown_mb": memory[-1] - memory[0], "in_second_half_mb": memory[-1] - memory[len(memory) // 2]}

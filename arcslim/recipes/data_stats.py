@@ -90,7 +90,7 @@ def _answer(task: Task, tokenizer: Any, form: GridFormat) -> int:
     """Tokens of the completion that answers without a thought, the end token included."""
     output = task.test[0].output
     assert output is not None  # tasks without a truth are not in a split
-    return len(tokenizer(answer_text("", output, form), add_special_tokens=False)["input_ids"]) + 1
+    return len(tokenizer(answer_text("", output, form), add_special_tokens=False, verbose=False)["input_ids"]) + 1
 
 
 def _by_source(form: str, counted: Sequence[tuple[str, int]]) -> list[Measured]:
