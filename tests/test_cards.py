@@ -43,6 +43,7 @@ def test_a_card_has_as_many_parameters_as_the_hub_shows(card: ModelCard) -> None
     assert card.source
 
 
+@pytest.mark.slow
 def test_every_card_counts_as_transformers_does_on_the_meta_device() -> None:
     asked = json.dumps({card.name: config_of(card) for card in model_cards()})
     environment = os.environ | {"HF_HUB_OFFLINE": "1"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -121,27 +122,25 @@ def find_card(name: str, revision: str | None = None) -> ModelCard:
     config = _hub_config(name, revision)
     if config is None:
         return find_model(name)  # which says what is known, and what is near
-    import json
-
     return card_from_config(json.loads(Path(config).read_text(encoding="utf-8")), name, f"{name}, config.json")
 
 
 def _hub_config(name: str, revision: str | None) -> str | None:
-    """The path of a hub model's config.json, or None where it can't be had."""
-    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    """The path of a hub model's config.json; None where the hub is out of reach. Raises ModelError where the hub says
+    that there is no such model, or that it is gated."""
+    from arcslim.policy.sources import hub_state
+
+    if hub_state(name, revision) == "absent":
+        return None
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
 
     try:
-        cached = try_to_load_from_cache(name, "config.json", revision=revision)
-        if isinstance(cached, str):
-            return cached
-        if constants.HF_HUB_OFFLINE:
-            return None
-        return str(hf_hub_download(name, "config.json", revision=revision, etag_timeout=5))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        if "gated" in type(error).__name__.lower():
-            raise ModelError(f"{name} is gated on the hub", "accept its licence there, then set HF_TOKEN") from error
-        return None
+        return str(hf_hub_download(name, "config.json", revision=revision))
+    except EntryNotFoundError as error:
+        raise ModelError(f"{name} has no config.json", "of an adapter, name the model that it belongs to") from error
+    except OSError:
+        return None  # the network went away between the two
 
 
 def gib(amount: float) -> str:

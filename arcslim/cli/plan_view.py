@@ -85,7 +85,7 @@ def _cell(item: Item | None) -> str:
 def _limit_lines(plan: Plan) -> list[str]:
     lines = []
     for limit in plan.limits:
-        value = f"{limit.value:,}" if limit.value is not None else "–"
+        value = f"{limit.value:,}" if limit.value is not None else "none fits"
         lines.append(f"{limit.what}: {value}; {limit.note}" if limit.note else f"{limit.what}: {value}")
     return lines
 

@@ -35,8 +35,8 @@ def limits(request: Request) -> tuple[Limit, ...]:
     context = None if completion is None else setup.prompt + completion
     note = f"prompt {setup.prompt:,} + completion {completion:,}" if completion else f"prompt {setup.prompt:,}"
     longest_context = Limit("longest context", context, note + _of_the_model(context, positions))
-    if setup.vllm:
-        return (longest_context, Limit("most generations", None, "any number: vLLM queues them"), batch)
+    if setup.vllm:  # it queues what its cache has no room for
+        return (longest_context, batch)
     rows = most_rows(lambda rows: fits(changed(request, rollout_rows=rows, eval_rows=rows)), MOST_ROWS)
     note = "drawn at once; a group may be larger, it is then drawn in parts"
     return (longest_context, Limit("most generations", rows, note), batch)
