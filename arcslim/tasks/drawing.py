@@ -32,13 +32,13 @@ Reason = Literal[
     "too_long",  # more bytes than are read
     "too_many_lines",
     "too_many_calls",
-    "too_deep",  # brackets within brackets, blocks within blocks
+    "too_deep",  # brackets within brackets within brackets
     "character",  # one that no program needs: quotes, dots, operators, control characters, all beyond ASCII
     "number",  # too large, or written as no plain integer is
-    "syntax",  # no Python, or a call over several lines
+    "syntax",  # no Python, a call over several lines, uneven indentation
     "no_task",  # no `def task(img):`
     "outside_task",  # something beside it
-    "signature",  # `task` takes other parameters than `img`
+    "signature",  # it begins otherwise than with `def task(img):`
     "statement",  # anything but a call or `return img`
     "unknown_call",
     "arguments",  # missing, unknown, twice, by position
