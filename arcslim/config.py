@@ -27,7 +27,8 @@ class ModelSection(Section):
     load_in_4bit: bool = Field(True, description="NF4 base weights: 0.52 instead of 2 bytes a parameter")
     max_seq_length: Positive = Field(10240, description="context: prompt and completion must fit in it together")
     full_finetuning: bool = Field(
-        False, description="train all weights; needs 16-bit weights and about 16 B a parameter"
+        False,
+        description="train all weights, in 16 bits: 6 B a parameter with an 8-bit optimizer, 12 with `adamw_torch`",
     )
     use_gradient_checkpointing: Literal["unsloth", "true", "false"] = Field(
         "unsloth", description="`unsloth` also moves activations to host RAM: least memory, a little slower"

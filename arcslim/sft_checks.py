@@ -10,9 +10,12 @@ from arcslim.sft_config import SftSection
 LORA_RATES = (4e-5, 4e-4)
 FULL_RATES = (1e-5, 8e-5)
 TINY_IS_QUICKER = 10
-_PACKING = {
-    "bfd": "keeps rows whole, but fewer and longer sequences make an update, and traces share it",
-    "wrapped": "cuts rows in two wherever a sequence is full, so that answers are trained without their thinking",
+OF_GRPO = ("grpo", "reward", "watch")  # sections
+TWINS = {
+    "run.max_steps": "max_steps",
+    "lora.r": "lora_r",
+    "lora.lora_alpha": "lora_alpha",
+    "optim.gradient_accumulation_steps": "batch_size",
 }
 
 
@@ -27,12 +30,21 @@ def check_sft(config: Config, found: Findings) -> None:
 
 def warn_what_is_of_grpo(found: Findings) -> None:
     """For SFT alone: what was typed and only GRPO reads."""
-    found.warn(
-        found.origins["run.max_steps"].startswith("--set"),
-        ("run.max_steps",),
-        "run.max_steps is GRPO's and has no effect here: SFT counts sft.num_train_epochs, or takes sft.max_steps",
-        "set sft.max_steps, or --max-steps",
-    )
+    for name, place in found.origins.items():
+        if not place.startswith("--set"):
+            continue  # a preset serves every recipe
+        section, _, knob = name.rpartition(".")
+        twin = f"sft.{TWINS.get(name, knob)}"
+        ignored = section.startswith(OF_GRPO) or (
+            name in TWINS or (section == "optim" and knob in SftSection.model_fields)
+        )
+        has_twin = twin.partition(".")[2] in SftSection.model_fields
+        found.warn(
+            ignored,
+            (name,),
+            f"{name} is GRPO's and has no effect on SFT",
+            f"set {twin}" if has_twin else "leave it out",
+        )
 
 
 def _check_lengths(config: Config, found: Findings) -> None:
@@ -84,8 +96,8 @@ def _warn_packing(sft: SftSection, found: Findings) -> None:
     found.warn(
         sft.packing != "none",
         ("sft.packing",),
-        f"sft.packing = {sft.packing} {_PACKING.get(sft.packing, '')}; packing made reasoning worse on every data set "
-        "that OlympicCoder's authors tried",
+        f"sft.packing = {sft.packing} keeps rows whole, but fewer and longer sequences make an update, and traces "
+        "share it; packing made reasoning worse on every data set that OlympicCoder's authors tried",
         "none (--no-packing) gives each row a sequence of its own, and sft.group_by_length saves most of the padding",
     )
 

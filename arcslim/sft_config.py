@@ -26,7 +26,7 @@ class SftSection(Section):
     Where a default depends on `model.full_finetuning`, it is `none` here and a number in the resolved file (`filled`).
     """
 
-    packing: Literal["none", "bfd", "wrapped"] = Field(
+    packing: Literal["none", "bfd"] = Field(
         "none", description="`none`: a row is a sequence. Packing hurts reasoning traces; `bfd` keeps rows whole"
     )
     max_length: Positive | None = Field(

@@ -61,13 +61,16 @@ def test_what_is_offered_instead_is_accepted() -> None:
     ("sets", "where", "said", "mend"),
     [
         (["sft.packing=bfd"], "sft.packing", "packing made reasoning worse on every data set", "--no-packing"),
-        (["sft.packing=wrapped"], "sft.packing", "answers are trained without their thinking", "--no-packing"),
         (["sft.over_length=truncate"], "sft.over_length", "the answer stands at the end", "drop"),
         (["sft.neftune_noise_alpha=5.0"], "sft.neftune_noise_alpha", "nobody showed it for reasoning", "=none"),
         (["sft.max_length=4096", "prompt.max_tokens=4096"], "sft.max_length", "no room for thinking", "raise"),
         (["sft.max_steps=10", "sft.warmup_steps=10"], "sft.warmup_steps", "not over when the run ends", "0.03"),
         (["sft.prefill_template=false"], "sft.prefill_template", "does not learn to write it", "end each prompt"),
-        (["run.max_steps=7"], "run.max_steps", "has no effect here", "--max-steps"),
+        (["run.max_steps=7"], "run.max_steps", "has no effect on SFT", "sft.max_steps"),
+        (["optim.learning_rate=1e-2"], "optim.learning_rate", "has no effect on SFT", "sft.learning_rate"),
+        (["optim.gradient_accumulation_steps=2"], "optim.gradient", "has no effect on SFT", "sft.batch_size"),
+        (["lora.r=8"], "lora.r", "has no effect on SFT", "sft.lora_r"),
+        (["reward.grid.weight=2"], "reward.grid.weight", "has no effect on SFT", "leave it out"),
         ([*FULL, "sft.lora_r=8"], "sft.lora_r", "sft.lora_r has no effect", "full_finetuning=false"),
         ([BIG, "sft.learning_rate=3e-5"], "sft.learning_rate", "3e-05 is low for SFT of an adapter", "2e-4"),
         ([BIG, "sft.learning_rate=5e-4"], "sft.learning_rate", "0.0005 is high for SFT of an adapter", "2e-4"),
@@ -114,7 +117,8 @@ GRPO_ALONE = ["run.save_steps=7", "grpo.steps_per_generation=32", "optim.gradien
 
 @pytest.mark.parametrize(("sets", "own", "other"), [(SFT_ALONE, "sft", "grpo"), (GRPO_ALONE, "grpo", "sft")])
 def test_a_recipe_is_not_held_up_by_knobs_that_only_another_one_reads(sets: list[str], own: str, other: str) -> None:
-    assert load_config(None, sets, recipe=other).warnings == ()
+    said = [warning.what for warning in load_config(None, sets, recipe=other).warnings]
+    assert all("has no effect on SFT" in words for words in said) and (other == "sft" or not said)
     for recipe in (own, None):
         with pytest.raises(ConfigError):
             load_config(None, sets, recipe=recipe)
@@ -123,9 +127,9 @@ def test_a_recipe_is_not_held_up_by_knobs_that_only_another_one_reads(sets: list
 def test_nor_does_it_hear_of_their_doubts() -> None:
     sets = ["sft.packing=bfd", "grpo.scale_rewards=group"]
     for recipe, knobs in (("sft", ["sft.packing"]), ("grpo", ["grpo.scale_rewards"])):
-        assert [
-            warning.where.removeprefix("--set ") for warning in load_config(None, sets, recipe=recipe).warnings
-        ] == knobs
+        found = load_config(None, sets, recipe=recipe).warnings
+        doubts = [warning for warning in found if "has no effect" not in warning.what]
+        assert [warning.where.removeprefix("--set ") for warning in doubts] == knobs
     assert len(load_config(None, sets).warnings) == 2
 
 
@@ -141,3 +145,17 @@ def test_a_resolved_file_of_full_finetuning_raises_no_new_doubt(tmp_path: Path) 
     saved = tmp_path / "resolved.toml"
     saved.write_text(to_toml(resolved.config, resolved.origins))
     assert load_config(str(saved)).warnings == ()
+
+
+def test_what_sft_reads_of_the_shared_sections_is_without_a_doubt() -> None:
+    sets = ["optim.optim=adamw_torch", "lora.use_rslora=true", "optim.adam_beta1=0.8", "run.seed=3"]
+    assert not load_config(None, sets, recipe="sft").warnings
+
+
+def test_rows_alone_are_not_held_up_by_what_rollouts_need() -> None:
+    """Nothing is rolled out: that prompt and completion together are over the context says nothing."""
+    small = ["model.max_seq_length=512"]
+    load_config(None, [*small, 'data.sources=["rows.jsonl", "hub:a/b"]'], recipe="sft")
+    for sources in ('["rows.jsonl", "rearc"]', '["barc:puzzles.jsonl"]'):
+        with pytest.raises(ConfigError, match="do not fit the context"):
+            load_config(None, [*small, f"data.sources={sources}"], recipe="sft")

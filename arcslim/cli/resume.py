@@ -23,6 +23,10 @@ KEPT = ("run.seed", "sft.packing", "sft.max_length", "sft.over_length", "sft.sam
         "sft.group_by_length", "sft.lora_r", "sft.lora_alpha", "sft.prefill_template")  # fmt: skip
 HER_MAY_CHANGE = ("her.max_epochs", "her.max_generations", "her.patience", "her.save_epochs", "her.rollout_batch",
                   "her.base.max_steps")  # fmt: skip
+# With packing the number of rows decides what shares a sequence.
+WHILE_PACKED = ("sft.num_train_epochs", "sft.max_steps", "sft.per_device_train_batch_size")
+# Of SFT: what makes other rows, which no --force can go on with.
+MAKE_ROWS = ("data.", "prompt.", "run.seed", "sft.max_length", "sft.over_length", "sft.samples_per_task")
 SCHEDULE = ("learning_rate", "lr_scheduler_type", "lr_min_ratio", "warmup_steps", "num_train_epochs", "max_steps")
 
 
@@ -108,11 +112,13 @@ def _changes(folder: Path, checkpoint: Checkpoint, config: Config, options: Trai
     before = load_config(str(old), recipe=options.recipe).config
     names = [name for name in FIELDS if name not in NOT_THE_RUN and value_of(before, name) != value_of(config, name)]
     changed = {name: f"{name} {value_of(before, name)} → {value_of(config, name)}" for name in names}
-    other = [words for name, words in changed.items() if _is_kept(name, options.recipe)]
+    other = [words for name, words in changed.items() if _is_kept(name, options.recipe, config.sft.packing != "none")]
     if other and not options.force:
+        rows = options.recipe == "sft" and any(words.startswith(MAKE_ROWS) for words in other)
         raise RunFolderError(
             f"{folder} is the run of another configuration: {'; '.join(other)}",
-            "leave --preset and those settings out, choose another --run-dir, or go on all the same with --force",
+            "leave --preset and those settings out, or choose another --run-dir"
+            + ("" if rows else ", or go on all the same with --force"),
         )
     words = [f"resumed with other settings: {'; '.join(changed.values())}"] if changed else []
     section = {"grpo": "optim", "sft": "sft"}.get(str(options.recipe))
@@ -125,7 +131,9 @@ def _changes(folder: Path, checkpoint: Checkpoint, config: Config, options: Trai
     return words
 
 
-def _is_kept(name: str, recipe: str | None) -> bool:
+def _is_kept(name: str, recipe: str | None, packed: bool) -> bool:
+    if packed and name in WHILE_PACKED:
+        return True
     if str(recipe).startswith("her") and name.startswith("her."):
         return name not in HER_MAY_CHANGE
     return name in KEPT or name.split(".")[0] in KEPT_SECTIONS

@@ -17,7 +17,7 @@ def dry_run(resolved: Resolved) -> None:
     """
     from arcslim.recipes.sft import has_gpu, prefill, updates
     from arcslim.recipes.sft_order import in_order
-    from arcslim.recipes.sft_prepare import prepare_sft
+    from arcslim.recipes.sft_prepare import limit_of, prepare_sft
     from arcslim.recipes.sft_rows import truncation_lines
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
@@ -38,7 +38,9 @@ def dry_run(resolved: Resolved) -> None:
         ],
     )
     section(console, "Lengths", [*truncation_lines(data.truncation), *notes])
-    sft, run = config.sft, in_order([len(row) for row in data.train], config.sft, seed=config.run.seed)
+    sft = config.sft
+    packs = limit_of(config) if sft.packing != "none" and has_gpu() else None
+    run = in_order([len(row) for row in data.train], sft, seed=config.run.seed, packed=packs)
     trained = sum(data.train[index].trained for index in run)
     packed = "" if sft.packing == "none" else f"; with packing {sft.packing} fewer, as rows share a sequence"
     if packed and not has_gpu():

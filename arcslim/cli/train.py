@@ -152,7 +152,7 @@ def _open_folder(place: Path, options: TrainOptions) -> Iterator[RunFolder]:
     if options.resume is None:
         folder = RunFolder.create(place, force=options.force)
     else:
-        folder = RunFolder.resume(place, options.resume, required=(STATE_FILE,))
+        folder = RunFolder.resume(place, options.resume, required=(STATE_FILE,), rewind=False)
     with folder:
         yield folder
 

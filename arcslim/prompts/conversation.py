@@ -29,7 +29,9 @@ _FORMS = (("messages",), ("prompt", "completion"), ("question", "answer"))
 _ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
 _TAG = re.compile(r"</?think>")
 _LONE = re.compile("[\ud800-\udfff]")  # half of a pair of surrogates, as JSON can write it
-_FLAGS = ("on", "off", "true", "false", "yes", "no")  # a column `reasoning` may say whether there is any
+# A column `reasoning` may say whether there is any, or how much.
+_FLAGS = ("on", "off", "true", "false", "yes", "no", "enabled", "disabled", "none", "auto", "minimal", "low", "medium",
+          "high", "max")  # fmt: skip
 
 
 class RowError(Exception):
@@ -60,7 +62,7 @@ class Columns:
     prompt: str | None = None
     completion: str | None = None
     question: str | None = None
-    reasoning: str | None = None
+    reasoning: tuple[str, ...] = ()  # the first that has a text is taken, row by row
     answer: str | None = None
 
 
@@ -80,7 +82,7 @@ def find_columns(present: Sequence[str], asked: ColumnsSection) -> Columns:
                 f"name the right one with --set data.columns.{part}=NAME",
             )
         name = named or next((name for name in usual if name in present), None)
-        if name is not None:
+        if name is not None and part != "reasoning":
             found[part] = name
     named_parts = {part for part in _USUAL if getattr(asked, part) is not None and part != "reasoning"}
     forms = [form for form in _FORMS if all(part in found for part in form)]
@@ -94,7 +96,8 @@ def find_columns(present: Sequence[str], asked: ColumnsSection) -> Columns:
             f"present: {', '.join(sorted(present)) or 'no columns'}",
             "say which column is what, as --set data.columns.question=problem --set data.columns.answer=solution",
         )
-    return Columns(**{part: name for part, name in found.items() if part in chosen or part == "reasoning"})
+    reasoning = (asked.reasoning,) if asked.reasoning else tuple(name for name in REASONING if name in present)
+    return Columns(**{part: name for part, name in found.items() if part in chosen}, reasoning=reasoning)
 
 
 def read_conversation(row: Mapping[str, Any], columns: Columns) -> Conversation:
@@ -103,7 +106,7 @@ def read_conversation(row: Mapping[str, Any], columns: Columns) -> Conversation:
     Raises:
         RowError: nothing to learn from: no reasoning, an unfinished thought, no answer, no question, or another shape.
     """
-    beside = _reasoning(row.get(columns.reasoning)) if columns.reasoning is not None else ""
+    beside = next((text for name in columns.reasoning if (text := _reasoning(row.get(name)))), "")
     if columns.messages is not None:
         turns = _turns(row.get(columns.messages))
     elif columns.prompt is not None and columns.completion is not None:
@@ -157,7 +160,23 @@ def split_thinking(content: str) -> tuple[str, str]:
         raise RowError("cut_off", "the thinking is opened and never closed")
     if not closer:
         return "", content.strip()
+    _refuse_quoted_closer(content)
     return _without_tags(before), after.strip()
+
+
+def _refuse_quoted_closer(content: str) -> None:
+    """A block with text that was closed, and then a closer of nothing: the answer quotes the tag, and nobody can say
+    where it begins. An empty block before (case 2) is none."""
+    opened = whole = False
+    before = 0
+    for tag in _TAG.finditer(content):
+        text, before = content[before : tag.start()].strip(), tag.end()
+        if tag.group() == OPENER:
+            opened = True
+        elif opened or not whole:
+            opened, whole = False, whole or bool(text)
+        elif text and content[tag.end() :].strip():  # twice the same closer, or one at the very end, parts nothing
+            raise RowError("malformed", f"{CLOSER} stands in the answer as well")
 
 
 def _blocks(text: str) -> int:
@@ -208,7 +227,7 @@ def _turns(value: Any) -> list[dict[str, str]]:
         one = {"role": _ROLES.get(role, role), "content": _text(content, role)}
         if one["role"] not in ("system", "user", "assistant"):
             raise RowError("malformed", f"a turn of the role {role!r}")
-        reasoning = next((_reasoning(turn[name]) for name in REASONING if turn.get(name)), "")
+        reasoning = next((text for name in REASONING if (text := _reasoning(turn.get(name)))), "")
         turns.append(one | {"reasoning": reasoning} if reasoning else one)
     return turns
 

@@ -90,6 +90,35 @@ class Recorder(TrainerCallback):
         self._sink.progress(state.global_step, state.max_steps)
 
 
+class SettingsInForce(TrainerCallback):
+    """The rate, weight decay and betas that are asked for, also where a checkpoint's optimizer brings its own.
+
+    transformers loads the optimizer and the scheduler whole, so that a rate that was changed for a resumed run would
+    silently stay what it was.
+    """
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        optimizer: Any = None,
+        lr_scheduler: Any = None,
+        **_: Any,
+    ) -> None:
+        if state.global_step == 0:
+            return
+        scheduler = getattr(lr_scheduler, "scheduler", lr_scheduler)  # accelerate wraps it
+        scheduler.base_lrs = [args.learning_rate] * len(scheduler.base_lrs)
+        for group, factor in zip(optimizer.param_groups, scheduler.lr_lambdas, strict=True):
+            group["initial_lr"] = args.learning_rate
+            group["lr"] = args.learning_rate * factor(scheduler.last_epoch)
+            group["betas"] = (args.adam_beta1, args.adam_beta2)
+            if group["weight_decay"]:  # that of biases and norms stays 0
+                group["weight_decay"] = args.weight_decay
+        scheduler._last_lr = [group["lr"] for group in optimizer.param_groups]
+
+
 class SkipBadSteps(TrainerCallback):
     """A gradient that is not finite changes nothing: it is taken away before the optimizer sees it, and told.
 

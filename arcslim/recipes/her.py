@@ -75,6 +75,8 @@ def run(
     sink.event(state.epoch, "start", f"target {wanted.name}, {wanted.shape[0]} x {wanted.shape[1]} cells")
     stop.check()
 
+    for note in store.rewind():
+        sink.event(state.epoch, "restart", note)
     ended, began, before = why_it_ends(state, config), time.monotonic(), state.seconds
     while ended is None:
         epoch = state.epoch + 1

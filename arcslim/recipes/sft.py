@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from arcslim.config import Config, LoraSection
-from arcslim.errors import InputError, RunFolderError
+from arcslim.errors import RunFolderError
 from arcslim.policy.load import Policy, adapter_unrounded, load_policy, print_to_log, start_unsloth
 from arcslim.prompts.template import prefill_template
 from arcslim.recipes.arguments import run_arguments, schedule_arguments
@@ -63,11 +63,13 @@ def run(
     tell_rows(data, sink)
     stop.check()
 
-    arguments = sft_config(config, store.path, cache_dir)
-    packed = packing_in_force(config, arguments, sink, on_gpu=policy.device != "cpu")
+    arguments, limit = sft_config(config, store.path, cache_dir), limit_of(config)
+    packed = packing_in_force(config, arguments, sink)
     from trl import SFTTrainer  # after Unsloth, which replaces it on a GPU
 
-    order = in_order([len(row) for row in data.train], config.sft, seed=config.run.seed)
+    order = in_order(
+        [len(row) for row in data.train], config.sft, seed=config.run.seed, packed=limit if packed else None
+    )
     with adapter_unrounded(policy.model), print_to_log():
         trainer = SFTTrainer(
             model=policy.model,
@@ -80,7 +82,7 @@ def run(
         trainer.train_dataset = trainer.train_dataset.shuffle(seed=config.run.seed)
     max_steps = config.sft.max_steps or updates(len(trainer.train_dataset), config)
     arguments.max_steps = trainer.args.max_steps = max_steps
-    for line in geometry_lines(config, data, trainer, max_steps):
+    for line in geometry_lines(config, data, len(order), trainer, max_steps):
         sink.event(0, "start", line)
 
     held_loss = HeldLoss(trainer, data.held, collator(policy.tokenizer), arguments.per_device_eval_batch_size, stop)
@@ -103,14 +105,8 @@ def run(
     return training.sum_up()
 
 
-def packing_in_force(config: Config, arguments: Any, sink: Sink, *, on_gpu: bool) -> bool:
-    """Whether rows share sequences, whatever was asked for. Raises InputError for what would train on broken rows."""
-    if config.sft.packing == "wrapped" and on_gpu:
-        raise InputError(
-            "sft.packing=wrapped: Unsloth's trainer takes padding out with any packing, and rows that are cut in two "
-            "would then be read as whole ones",
-            "choose sft.packing=bfd, or none",
-        )
+def packing_in_force(config: Config, arguments: Any, sink: Sink) -> bool:
+    """Whether rows share sequences, whatever was asked for."""
     packed = bool(arguments.packing)
     if config.sft.packing != "none" and not packed:
         words = "sft.packing: Unsloth's CPU backend turns packing off; each row is a sequence of its own"
@@ -207,19 +203,19 @@ def updates(rows: int, config: Config) -> int:
     return max(1, math.ceil(micro_batches / config.sft.gradient_accumulation_steps))
 
 
-def geometry_lines(config: Config, data: SftData, trainer: Any, max_steps: int) -> list[str]:
+def geometry_lines(config: Config, data: SftData, order: int, trainer: Any, max_steps: int) -> list[str]:
+    """What an update is, and how many; ``order`` rows were laid out."""
     sft = config.sft
     what = (
         "rows" if not trainer.args.packing else f"sequences of up to {limit_of(config)} tokens (packing {sft.packing})"
     )
-    epochs = (
-        f"{max_steps * (sft.batch_size or 1) / len(data.train):.3g}" if sft.max_steps else f"{sft.num_train_epochs:g}"
-    )
+    laid = order / len(data.train)  # epochs that stand in the order; the trainer may end before them
+    epochs = laid * min(max_steps * (sft.batch_size or 1) / len(trainer.train_dataset), 1.0)
     accumulation = trainer.args.gradient_accumulation_steps
     lines = [
         f"update: {sft.batch_size} {what} (batch {trainer.args.per_device_train_batch_size} x {accumulation} "
         f"accumulation)",
-        f"{max_steps} updates in all: {len(data.train)} rows, {epochs} epochs",
+        f"{max_steps} updates in all: {len(data.train)} rows, {epochs:.3g} epochs",
     ]
     if len(data.train) < (sft.batch_size or 1):
         lines.append(f"an update takes more rows ({sft.batch_size}) than there are ({len(data.train)})")

@@ -13,16 +13,20 @@ from collections.abc import Sequence
 from arcslim.sft_config import SftSection
 
 
-def in_order(lengths: Sequence[int], sft: SftSection, *, seed: int) -> list[int]:
+def in_order(lengths: Sequence[int], sft: SftSection, *, seed: int, packed: int | None = None) -> list[int]:
     """The whole run as indices into its rows, whose ``lengths`` are given in tokens.
 
     With ``group_by_length`` the rows of one update are sorted by length before they are cut into micro-batches: less
-    padding, and the update is of the same rows as without.
+    padding, and the update is of the same rows as without. ``packed``: tokens of a sequence that several rows share;
+    then ``max_steps`` counts updates of sequences, and whole epochs are laid out that are enough for them.
     """
     assert sft.batch_size is not None and sft.num_train_epochs is not None
     wanted = max(round(len(lengths) * sft.num_train_epochs), 1)
     if sft.max_steps is not None:
         wanted = sft.max_steps * sft.batch_size
+        if packed is not None:
+            an_epoch = max(sum(min(length, packed) for length in lengths) // packed, 1)  # sequences, at the least
+            wanted = len(lengths) * math.ceil(wanted / an_epoch)
     ordered: list[int] = []
     for epoch in range(math.ceil(wanted / len(lengths))):
         shuffled = list(range(len(lengths)))

@@ -114,6 +114,10 @@ class RunStore(Protocol):
     @property
     def path(self) -> Path: ...
 
+    def rewind(self) -> list[str]:
+        """Move what lies past the checkpoint that the run goes on from; call it before training. What was moved."""
+        ...
+
     def mark_best(self, step: int) -> None:
         """``checkpoint-STEP`` is the best so far."""
         ...

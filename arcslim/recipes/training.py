@@ -120,8 +120,14 @@ class Training:
         selects = [self._selection] if self._evaluator.can_select else []
         self._trainer.remove_callback(PrinterCallback)  # the view shows what it would print
         for callback in (
-            callbacks.SkipBadSteps(sink), recorder, *self._watching, *selects, self._in_time, self._saver,
-        ):  # fmt: skip
+            callbacks.SettingsInForce(),
+            callbacks.SkipBadSteps(sink),
+            recorder,
+            *self._watching,
+            *selects,
+            self._in_time,
+            self._saver,
+        ):
             self._trainer.add_callback(callback)
 
     def _set_entropy_coef(self, value: float) -> None:
@@ -148,6 +154,8 @@ class Training:
                 f"the checkpoint has done {self._first_step} steps, and the run is to take {self._plan.max_steps}",
                 "go on with as many epochs or steps as it began with, or start from it with --model",
             )
+        for note in self._store.rewind():
+            self._sink.event(self._first_step, "restart", note)
         try:
             with self.memory_explained():
                 if self._resume_from is not None:

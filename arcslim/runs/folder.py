@@ -23,7 +23,7 @@ from arcslim.runs.checkpoints import NAME, Checkpoint, list_checkpoints
 from arcslim.runs.lock import FolderLock
 from arcslim.runs.places import content_of, lock_folder, refuse_content, refuse_no_run, set_aside
 from arcslim.runs.redact import redact
-from arcslim.runs.resuming import best_left, choose_checkpoint, move_aside, move_rows
+from arcslim.runs.resuming import best_known, best_left, choose_checkpoint, move_aside, move_rows
 from arcslim.runs.writing import JsonLines, as_number, read_rows, to_plain, write_json_atomic, write_text_atomic
 
 EVENTS = ("start", "checkpoint", "restart", "oom", "skipped_step", "rollback", "warning", "stopped", "end")
@@ -55,6 +55,7 @@ class RunFolder:
         self._samples = JsonLines(path / "samples.jsonl")
         self._events = JsonLines(path / "events.jsonl")
         self._tasks = JsonLines(path / "tasks.jsonl")
+        self._past: tuple[str, ...] | None = None  # what a whole checkpoint holds, until what is past it is moved
         self._known_prompts = {row.get("prompt_id") for row in read_rows(self._tasks.path)}
 
     # How a folder is opened -------------------------------------------------------------------------------------
@@ -75,12 +76,15 @@ class RunFolder:
         return folder
 
     @classmethod
-    def resume(cls, path: Path | str, which: str = "auto", *, required: Sequence[str] = ()) -> RunFolder:
+    def resume(
+        cls, path: Path | str, which: str = "auto", *, required: Sequence[str] = (), rewind: bool = True
+    ) -> RunFolder:
         """Go on with the run in ``path`` from the checkpoint ``which``: ``auto``, ``newest``, a name or a path.
 
         ``auto`` starts fresh where there is nothing. A checkpoint that is not whole is passed over with a note;
         ``required`` names files that a whole one must hold beside the trainer's. Rows and checkpoints past the chosen
-        step move to ``*.lost.jsonl`` and ``lost/``, so that a step appears once.
+        step move to ``*.lost.jsonl`` and ``lost/``, so that a step appears once; with ``rewind`` False not before
+        ``rewind()`` is called, so that a run which cannot go on after all leaves the folder as it was.
 
         Raises:
             RunFolderError: nothing to resume from, not a run folder, in use, or cannot be written.
@@ -92,39 +96,39 @@ class RunFolder:
         lock = lock_folder(path)
         try:
             checkpoint, notes = choose_checkpoint(path, which, tuple(required))
-            folder = cls._rewound(path, lock, checkpoint, required)
+            # A fresh start may have other prompts under the same ids; on a resume only torn lines go.
+            move_rows(path / "tasks.jsonl", lambda row: checkpoint is not None and "prompt_id" in row)
+            move_rows(path / "events.jsonl", lambda row: "event" in row)
+            folder = cls(path, lock, checkpoint)
+            folder._past = tuple(required)
+            more = folder.rewind() if rewind or checkpoint is None else []
         except BaseException:
             lock.release()
             raise
-        folder._tell_restart(notes)
+        folder.notes = [*notes, *folder.notes, *more]
+        source = "from the start: no checkpoint yet" if checkpoint is None else f"from {checkpoint.name}"
+        folder.event(folder.start_step, "restart", "; ".join([f"goes on {source}", *folder.notes]))
         return folder
 
-    @classmethod
-    def _rewound(
-        cls, path: Path, lock: FolderLock, checkpoint: Checkpoint | None, required: Sequence[str]
-    ) -> RunFolder:
-        step = -1 if checkpoint is None else checkpoint.step
+    def rewind(self) -> list[str]:
+        """Move what lies past the checkpoint that the run goes on from; what was moved, in words. Once is enough."""
+        if self._past is None:
+            return []
+        required, self._past = self._past, None
+        path, step, notes = self.path, -1 if self.checkpoint is None else self.checkpoint.step, []
         moved = {name: move_rows(path / f"{name}.jsonl", _up_to(step)) for name in ("metrics", "samples")}
-        # A fresh start may have other prompts under the same ids; on a resume only torn lines go.
-        move_rows(path / "tasks.jsonl", lambda row: checkpoint is not None and "prompt_id" in row)
-        move_rows(path / "events.jsonl", lambda row: "event" in row)
-        folder = cls(path, lock, checkpoint)
         past = [found for found in list_checkpoints(path) if found.step > step]
         made_of_them = [path / FINAL] if past and (path / FINAL).is_dir() else []
         for place in (*(found.path for found in past), *made_of_them):
-            folder.notes.append(f"{place.name} lies past step {max(step, 0)}: moved to {move_aside(path, place)}")
-        best = folder.best
-        if best is not None and not (path / best).is_dir():
-            folder._set_best(best_left(path / "metrics.jsonl", list_checkpoints(path, required), BEST_METRIC))
+            notes.append(f"{place.name} lies past step {max(step, 0)}: moved to {move_aside(path, place)}")
+        if self.best is None or not (path / self.best).is_dir():
+            known = None if self.checkpoint is None else best_known(self.checkpoint.path, required)
+            left = list_checkpoints(path, required)
+            self._set_best(known if known is not None else best_left(path / "metrics.jsonl", left, BEST_METRIC))
         if any(moved.values()):
             counts = ", ".join(f"{count} of {name}.jsonl" for name, count in moved.items() if count)
-            folder.notes.append(f"rows past step {max(step, 0)} moved to *.lost.jsonl: {counts}")
-        return folder
-
-    def _tell_restart(self, notes: list[str]) -> None:
-        source = "from the start: no checkpoint yet" if self.checkpoint is None else f"from {self.checkpoint.name}"
-        self.notes = [*notes, *self.notes]
-        self.event(self.start_step, "restart", "; ".join([f"goes on {source}", *self.notes]))
+            notes.append(f"rows past step {max(step, 0)} moved to *.lost.jsonl: {counts}")
+        return notes
 
     # What a recipe asks ------------------------------------------------------------------------------------------
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from arcslim.errors import RunFolderError
@@ -101,6 +102,19 @@ def move_aside(folder: Path, checkpoint: Path) -> Path:
     os.rename(checkpoint, target)
     sync_folder(folder)
     return target
+
+
+def best_known(checkpoint: Path, state_files: Sequence[str]) -> str | None:
+    """The best checkpoint by what the run knew at ``checkpoint``: the ``best_step`` in one of its state files."""
+    for name in state_files:
+        try:
+            step = json.loads((checkpoint / name).read_bytes()).get("best_step")
+        except (OSError, ValueError, AttributeError):
+            continue
+        best = checkpoint.with_name(f"checkpoint-{step}")
+        if isinstance(step, int) and best.is_dir():
+            return best.name
+    return None
 
 
 def best_left(metrics: Path, checkpoints: list[Checkpoint], name: str) -> str | None:

@@ -137,6 +137,38 @@ def test_a_row_without_use_says_why(reason: str, row: dict[str, Any]) -> None:
     assert refused(row) == reason
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<think>t</think>The tag </think> closes a block.",
+        "t</think>a</think>b",
+        f"<think></think>{THOUGHT}</think>The tag </think> closes it.",
+    ],
+)
+def test_an_answer_that_quotes_the_closer_is_left_out(content: str) -> None:
+    """Nobody can say where the thinking ends."""
+    assert refused({"messages": [USER, assistant(content)]}) == "malformed"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"reasoning_content": None, "reasoning": THOUGHT},
+        {"reasoning_content": "", "thinking": THOUGHT},
+        {"reasoning_content": "high", "thinking": THOUGHT},
+    ],
+)
+def test_of_several_reasoning_columns_the_first_with_a_text_is_taken(row: dict[str, Any]) -> None:
+    assert read({"question": QUESTION, "answer": ANSWER} | row).thinking == THOUGHT
+    assert read({"messages": [USER, assistant(ANSWER, **row)]}).thinking == THOUGHT
+
+
+@pytest.mark.parametrize("word", ["high", "disabled", "Medium", "none", "auto"])
+def test_a_column_that_says_how_much_reasoning_there_is_holds_none(word: str) -> None:
+    found = read({"messages": [USER, assistant()], "reasoning": word})
+    assert found.thinking == THOUGHT and not found.joined
+
+
 def test_a_whole_character_outside_the_first_plane_is_no_half_one() -> None:
     assert read({"question": "😀?", "reasoning": "😀", "answer": "é"}).thinking == "😀"
 

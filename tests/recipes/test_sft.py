@@ -90,6 +90,9 @@ class Seen:
 
     def write_text(self, name: str, text: str) -> None: ...
 
+    def rewind(self) -> list[str]:
+        return []
+
 
 def trained(config: Config, path: Path) -> tuple[Seen, dict[str, Any]]:
     """The recipe run on its own; its figures and the adapter of its last checkpoint."""
@@ -240,10 +243,49 @@ def test_a_run_is_not_resumed_on_other_rows(taught: Folder, tmp_path: Path, caps
     run = taught.copy_to(tmp_path / "run")
     assert arcslim("sft", "--run-dir", run.path, "--resume", "checkpoint-4", "--seed", "9") == 2
     assert "run.seed 0 → 9" in capsys.readouterr().err
-    from arcslim.errors import RunFolderError
-    from arcslim.recipes.sft import SameRows
 
-    same = SameRows.__new__(SameRows)
-    same._digest = "another"
-    with pytest.raises(RunFolderError, match="not those that this run began with"):
-        same.load_state_dict(run.state(4)["parts"]["rows"])
+
+def test_rows_that_changed_are_refused_and_the_folder_is_left_as_it_was(
+    taught: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where --force lets the settings pass: no checkpoint is moved for a run that cannot go on."""
+    run = taught.copy_to(tmp_path / "run")
+    before = {path.name for path in run.path.iterdir()}
+    words = ("--run-dir", run.path, "--resume", "checkpoint-4", "--set", "data.tasks=40")
+    assert arcslim("sft", *words) == 2
+    assert "--force" not in capsys.readouterr().err
+    assert arcslim("sft", *words, "--force") == 2
+    assert "not those that this run began with" in capsys.readouterr().err
+    assert before <= {path.name for path in run.path.iterdir()} and not (run.path / "lost").exists()
+
+
+def test_a_rate_that_is_changed_on_resume_is_the_one_in_force(taught: Folder, tmp_path: Path) -> None:
+    """The checkpoint's optimizer and scheduler bring the old rate with them."""
+    run = taught.copy_to(tmp_path / "run")
+    words = ("--run-dir", run.path, "--resume", "checkpoint-8", "--set", "sft.learning_rate=1e-4")
+    assert arcslim("sft", *words) == 0
+    for step in range(9, STEPS + 1):
+        was = taught.values("train", step)["optim/lr"]
+        assert run.values("train", step)["optim/lr"] == pytest.approx(was / 20, rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_must_show_1_the_cpu_preset_and_grpo_after_it(stack: Path, tmp_path: Path) -> None:
+    """`arcslim sft --preset cpu --no-packing`, shorter: loss falls, pass@1 rises; GRPO starts from it, its KL at 0."""
+    less = (
+        "data.tasks=480",
+        "data.holdout_select=48",
+        "data.holdout_test=0",
+        "data.holdout_families=[]",
+        "data.holdout_arc1=0",
+    )
+    sets = [word for knob in less for word in ("--set", knob)]
+    taught, after = Folder(tmp_path / "sft"), Folder(tmp_path / "grpo")
+    assert arcslim("sft", "--preset", "cpu", "--no-packing", "--run-dir", taught.path, *sets) == 0
+    start, end = taught.values("eval", 0), taught.values("eval", 15)
+    assert end["eval/loss"] < start["eval/loss"] and end["eval/pass@1"] > start["eval/pass@1"]
+    words = ("--model", taught.path / "final", "--run-dir", after.path, "--max-steps", 2, "--set", "grpo.beta=0.05")
+    assert arcslim("grpo", "--preset", "cpu", *words, *sets, "--set", "run.save_steps=2") == 0
+    assert after.values("train", 1)["policy/kl"] == pytest.approx(0.0, abs=1e-6)
+    assert after.values("eval", 0)["eval/pass@1"] > start["eval/pass@1"]

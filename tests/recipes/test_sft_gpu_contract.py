@@ -41,7 +41,7 @@ CONFIGS = [
     Config(sft=SftSection(packing="bfd", neftune_noise_alpha=5.0, max_steps=9).filled(full_finetuning=False)),
     Config(
         model=ModelSection(load_in_4bit=False, full_finetuning=True),
-        sft=SftSection(packing="wrapped", lr_scheduler_type="linear").filled(full_finetuning=True),
+        sft=SftSection(packing="bfd", lr_scheduler_type="linear").filled(full_finetuning=True),
     ),
 ]
 

@@ -106,3 +106,12 @@ def test_how_many_rows_a_run_sees(rows: int, knobs: dict[str, Any], wanted: int)
     order = in_order([5] * rows, section(**knobs), seed=0)
     assert len(order) == wanted
     assert set(order) <= set(range(rows))
+
+
+def test_packed_updates_count_sequences_and_lay_out_whole_epochs() -> None:
+    """Counted by rows, 100 packed updates would go through 3,200 of 5,000 rows ten times, and never see the others."""
+    lengths = [50] * 5000
+    sft = section(max_steps=100, batch_size=32)
+    assert len(in_order(lengths, sft, seed=0)) == 3200
+    order = in_order(lengths, sft, seed=0, packed=500)  # 500 sequences an epoch, 3,200 are wanted
+    assert len(order) == 7 * 5000 and set(order[:5000]) == set(range(5000))

@@ -295,6 +295,37 @@ def test_a_named_checkpoint(tmp_path: Path, form: str) -> None:
     assert not (run / "final").exists()
 
 
+def test_a_run_that_cannot_go_on_after_all_is_left_as_it_was(tmp_path: Path) -> None:
+    """What is found out only when the rows are read, after the folder is open."""
+    run = tmp_path / "run"
+    with RunFolder.create(run) as folder:
+        fill(folder, range(1, 21))
+        folder.mark_best(20)
+    for step in (10, 20):
+        make_checkpoint(run, step)
+    before = {path.name for path in run.iterdir()}
+    with RunFolder.resume(run, "checkpoint-10", rewind=False) as folder:
+        assert {path.name for path in run.iterdir()} == before | {"events.jsonl"} and folder.best == "checkpoint-20"
+        notes = folder.rewind()
+        assert any("checkpoint-20 lies past step 10" in note for note in notes)
+        assert folder.rewind() == [], "once is enough"
+        fill(folder, range(11, 13))
+    assert [row["step"] for row in rows(run / "metrics.jsonl")] == list(range(1, 13))
+
+
+def test_the_best_checkpoint_is_the_one_that_the_run_knew_then(tmp_path: Path) -> None:
+    """Whatever it is chosen by: the figures alone do not say that a loss is the better the lower."""
+    run = tmp_path / "run"
+    with RunFolder.create(run) as folder:
+        fill(folder, range(1, 31))
+        folder.mark_best(30)
+    for step in (10, 20, 30):
+        make_checkpoint(run, step)
+        (run / f"checkpoint-{step}" / "state.json").write_text(json.dumps({"best_step": 10 if step < 30 else 30}))
+    with RunFolder.resume(run, "checkpoint-20", required=("state.json",)) as folder:
+        assert folder.best == "checkpoint-10"
+
+
 def test_a_named_checkpoint_that_is_not_there_or_not_here(tmp_path: Path) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
     RunFolder.create(run).close()
