@@ -31,7 +31,7 @@ from arcslim.tasks.drawing import (
     call_form,
 )
 from arcslim.tasks.drawing_guard import Line, guarded, refuse
-from arcslim.tasks.grid import COLOURS
+from arcslim.tasks.grid import COLOURS, MAX_SIDE
 
 IMAGE = "img"
 _INTEGER = "(?:0|-?[1-9][0-9]{0,2})"
@@ -41,7 +41,7 @@ _PLAIN: dict[Kind, str] = {
     "number": _INTEGER,
     "colour": "[0-9]",
 }
-_PLAIN_SIDE, _PLAIN_NUMBER = 30, 999  # what the expressions above let through
+_PLAIN_SIDE, _PLAIN_NUMBER = MAX_SIDE, 999  # what the expressions above let through
 
 
 def _plain_program() -> re.Pattern[str]:
@@ -226,7 +226,7 @@ def _check(call: Call, line: int, limits: DrawingLimits) -> None:
         where = f"line {line}: {parameter} of {call.name}"
         if kind == "colour" and not 0 <= numbers[0] < COLOURS:
             refuse("colour", f"{where} is {numbers[0]}; colours are 0 to {COLOURS - 1}")
-        if kind == "shape" and not all(1 <= side <= limits.max_side for side in numbers):
+        if kind == "shape" and not all(1 <= side <= min(limits.max_side, MAX_SIDE) for side in numbers):
             refuse("canvas", f"{where} is {numbers[0]} x {numbers[1]}; sides are 1 to {limits.max_side}")
         if any(abs(number) > limits.max_number for number in numbers):
             refuse("number", f"{where} goes beyond {limits.max_number}")
