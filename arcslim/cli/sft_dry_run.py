@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from arcslim.cli.dry_run import count_lines, section, tokenizer_or_stand_in
+from arcslim.cli.preflight import plan_lines
 from arcslim.cli.train import check_early, tell_resolved
 from arcslim.presets import Resolved
 
@@ -56,4 +57,5 @@ def dry_run(resolved: Resolved) -> None:
             f"{sft.lr_scheduler_type}",
         ],
     )
+    section(console, "Memory", plan_lines(resolved, "sft"))
     console.print("dry run: no weight was touched", style="bold")

@@ -11,7 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from arcslim.cli.full_disk import disk_explained
 from arcslim.cli.options import TrainOptions
+from arcslim.cli.preflight import PLAN, PlanCheck, Preflight, look_before
 from arcslim.cli.resume import ENVIRONMENT, RESOLVED, look_ahead, resolve
 from arcslim.config import Config
 from arcslim.errors import ArcslimError, InputError, Stopped
@@ -56,6 +58,7 @@ def command(
         dry_run(resolved)
         for words in changes:
             Console(highlight=False, emoji=False).print("doubtful:", words, style="yellow", markup=False)
+        look_before(resolved.config, str(options.recipe), force=options.force)
         return
     tell_resolved(resolved)
     train(options, resolved, run, changes, finish or sum_up)
@@ -69,6 +72,7 @@ def train(options: TrainOptions, resolved: Resolved, run: Recipe, changes: Seque
     config, recipe = resolved.config, options.recipe
     assert recipe is not None  # every training command names its own
     check_early(config, recipe)
+    before = look_before(config, recipe, force=options.force)
     place = Path(config.run.dir) if config.run.dir is not None else fresh_run_dir(recipe, resolved.preset)
     with _open_folder(place, options) as folder:
         report_to, notes = prepare_report_to(config.run.report_to, folder.path)
@@ -78,19 +82,23 @@ def train(options: TrainOptions, resolved: Resolved, run: Recipe, changes: Seque
         view = open_view(title, price_per_hour=config.run.price_per_hour, max_hours=config.run.max_hours)
         with view, StopRequest(view.stopping) as stop:
             sink = Tee([folder, view])
-            _write_records(folder, resolved, config, recipe)
+            if before.plan is not None:
+                sink = Tee([folder, view, PlanCheck(before.plan, sink.event)])
+            folder.when_it_goes_on(lambda: _write_records(folder, resolved, config, recipe, before))
             for note in folder.notes:
                 view.event(folder.start_step, "restart", note)  # the folder has written them down already
-            for note in (*changes, *notes, *(f"doubtful: {warning}" for warning in resolved.warnings)):
+            for note in (*changes, *notes, *before.notes, *(f"doubtful: {warning}" for warning in resolved.warnings)):
                 sink.event(folder.start_step, "warning", note)
             resume_from = None if folder.checkpoint is None else folder.checkpoint.path
             try:
-                outcome = run(config, sink, folder, stop, cache_dir=folder.path / "cache", resume_from=resume_from)
+                with disk_explained(folder.path, resume_line(recipe, folder.path)):
+                    outcome = run(config, sink, folder, stop, cache_dir=folder.path / "cache", resume_from=resume_from)
             except Stopped as stopped:
                 stopped.hint = resume_line(recipe, folder.path)
                 raise
             except ArcslimError as error:
-                sink.event(folder.start_step, "end", f"failed: {error.message}")
+                with contextlib.suppress(ArcslimError, OSError):  # where the disk is full it cannot be written down
+                    sink.event(folder.start_step, "end", f"failed: {error.message}")
                 raise
         with contextlib.suppress(BrokenPipeError):  # the reader has gone (`| head`); all is saved
             finish(recipe, folder.path, outcome, config)
@@ -121,7 +129,7 @@ def check_early(config: Config, recipe: str) -> None:
 
 
 def resume_line(recipe: str, path: Path) -> str:
-    return f"go on with: arcslim {recipe} --run-dir {path} --resume auto"
+    return f"go on with: arcslim {recipe.replace('-', ' ')} --run-dir {path} --resume auto"
 
 
 def sum_up(recipe: str, path: Path, outcome: Any, config: Config) -> None:
@@ -147,21 +155,29 @@ def sum_up(recipe: str, path: Path, outcome: Any, config: Config) -> None:
 
 @contextlib.contextmanager
 def _open_folder(place: Path, options: TrainOptions) -> Iterator[RunFolder]:
-    from arcslim.recipes.state import STATE_FILE
-
-    if options.resume is None:
-        folder = RunFolder.create(place, force=options.force)
-    else:
-        folder = RunFolder.resume(place, options.resume, required=(STATE_FILE,), rewind=False)
+    with disk_explained(place, resume_line(str(options.recipe), place)):
+        folder = _opened(place, options)
     with folder:
         yield folder
 
 
-def _write_records(folder: RunFolder, resolved: Resolved, config: Config, recipe: str) -> None:
+def _opened(place: Path, options: TrainOptions) -> RunFolder:
+    from arcslim.recipes.state import STATE_FILE
+
+    if options.resume is None:
+        return RunFolder.create(place, force=options.force)
+    return RunFolder.resume(place, options.resume, required=(STATE_FILE,), rewind=False)
+
+
+def _write_records(
+    folder: RunFolder, resolved: Resolved, config: Config, recipe: str, before: Preflight
+) -> None:
     """What is run, and on what. The folder's own place is left out: the file is a preset for another run."""
     elsewhere = config.model_copy(update={"run": config.run.model_copy(update={"dir": None})})
     folder.write_text(RESOLVED, to_toml(elsewhere, resolved.origins))
     folder.write_json(ENVIRONMENT, environment(world_size=1, recipe=recipe))
+    if before.plan is not None:
+        folder.write_json(PLAN, before.plan.to_dict())
 
 
 def _with_measured_floor(config: Config, folder: RunFolder, options: TrainOptions) -> Config:

@@ -249,6 +249,8 @@ def _text(value: Any, what: str) -> str:
         value = "".join(str(part.get("text", "")) for part in value)
     if value is None:
         return ""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)  # as the answers of mathematics sets are
     if not isinstance(value, str):
         raise RowError("malformed", f"{what} is {type(value).__name__}, not text")
     if not value.isascii() and _LONE.search(value):

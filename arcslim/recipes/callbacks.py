@@ -29,9 +29,11 @@ from arcslim.recipes.watch import Watch
 RUN_CARD = """\
 # A run of arcslim
 
-- `final/`: the weights of the best checkpoint; `arcslim grpo --model` and `arcslim sft --model` take this folder.
+- `final/`: the weights, of the best checkpoint where one was chosen; `arcslim grpo --model` and `arcslim sft --model`
+  take this folder.
 - `resolved.toml`: every setting, a preset that reruns the run; `environment.json`: the command, versions, hardware.
-- `metrics.jsonl`, `samples.jsonl`, `events.jsonl`, `tasks.jsonl`: figures, rollouts, what happened, the tasks.
+- `metrics.jsonl`, `events.jsonl`, and of runs that roll out `samples.jsonl` and `tasks.jsonl`: figures, what happened,
+  rollouts, the tasks.
 - `checkpoint-N/`: go on with `--run-dir` (this folder) and `--resume auto`; `best` names the best one.
 """
 LOGGED = {"loss": "loss", "grad_norm": "optim/grad_norm", "learning_rate": "optim/lr", "kl": "policy/kl"}

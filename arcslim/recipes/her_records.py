@@ -89,7 +89,7 @@ def checkpoint(policy: Policy, learner: Learner, state: HerState, sink: Sink, st
     folder = store.path / f"checkpoint-{state.epoch}"
     save_adapter(policy.model, policy.tokenizer, folder)
     learner.save(folder)
-    _write_json(folder / "trainer_state.json", {"global_step": state.epoch})
+    _write_json(folder / "trainer_state.json", {"global_step": state.epoch, "trainer": False})
     state.save(folder)
     sink.event(state.epoch, "checkpoint", folder.name)
     store.prune(keep)

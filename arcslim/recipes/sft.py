@@ -82,6 +82,7 @@ def run(
         trainer.train_dataset = trainer.train_dataset.shuffle(seed=config.run.seed)
     max_steps = config.sft.max_steps or updates(len(trainer.train_dataset), config)
     arguments.max_steps = trainer.args.max_steps = max_steps
+    trainer.args.warmup_steps = warm_up(config, max_steps, sink)
     for line in geometry_lines(config, data, len(order), trainer, max_steps):
         sink.event(0, "start", line)
 
@@ -201,6 +202,17 @@ def updates(rows: int, config: Config) -> int:
     """Optimizer steps that ``rows`` sequences take, in transformers' arithmetic."""
     micro_batches = math.ceil(rows / config.sft.per_device_train_batch_size)
     return max(1, math.ceil(micro_batches / config.sft.gradient_accumulation_steps))
+
+
+def warm_up(config: Config, max_steps: int, sink: Sink) -> int:
+    """Steps of the warm-up. A share is rounded, where transformers rounds it up: the first step of a warm-up has the
+    rate 0, and of a run of one step nothing would be learned."""
+    asked = config.sft.warmup_steps
+    steps = round(asked * max_steps) if asked < 1 else int(asked)
+    if steps >= max_steps:
+        words = f"sft.warmup_steps: the warm-up of {steps} steps is not over when the run ends at {max_steps}"
+        sink.event(0, "warning", f"{words}; set sft.warmup_steps=0")
+    return steps
 
 
 def geometry_lines(config: Config, data: SftData, order: int, trainer: Any, max_steps: int) -> list[str]:

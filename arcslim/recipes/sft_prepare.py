@@ -22,9 +22,8 @@ from arcslim.tasks.task import Task
 
 MOST_HELD = 0.1  # of the questions of row sources
 _WAYS_OUT = {
-    "too_long": "raise model.max_seq_length, and sft.max_length where it is set: the longest row has {longest} tokens",
-    "nothing_trained": "raise model.max_seq_length, and sft.max_length where it is set: what is to be learned lies "
-    "past it; the longest row has {longest} tokens",
+    "too_long": "raise {limits}: the longest row has {longest} tokens",
+    "nothing_trained": "raise {limits}: what is to be learned lies past it; the longest row has {longest} tokens",
     "no_reasoning": "give rows with reasoning, or name its column with --set data.columns.reasoning=NAME",
     "no_honest_thinking": "choose tasks that a rule of arcslim/tasks/rules.py explains, or rows of traces",
     "not_right": "give a run that solves something: a larger model, or easier tasks",
@@ -130,7 +129,7 @@ def _encoded(
         notes += source.sayings()
     truncation = Truncation.of(all_rows, limit, config.sft.over_length)
     if not train:
-        raise _nothing_left(sources, counts, truncation)
+        raise _nothing_left(sources, counts, truncation, config)
     for source in sources:
         if counts[source.name]["kept"] == 0 and source.read:
             notes.append(f"{source.name}: not one of its {source.read} rows is trained on")
@@ -142,7 +141,7 @@ def _encoded(
 
 
 def _nothing_left(
-    sources: Sequence[Source], counts: Mapping[str, Mapping[str, int]], truncation: Truncation
+    sources: Sequence[Source], counts: Mapping[str, Mapping[str, int]], truncation: Truncation, config: Config
 ) -> DataError:
     """The error that there is nothing to train on: all the counts, an example and the way out of the first reason."""
     reasons = Counter[str]()
@@ -154,8 +153,13 @@ def _nothing_left(
     )
     example = next((source.examples[most] for source in sources if most in source.examples), None)
     shown = f"; {most}: {example}" if example else ""
+    context, own = config.model.max_seq_length, config.sft.max_length
+    named = [name for name, value in (("sft.max_length", own), ("model.max_seq_length", context)) if value is not None]
+    limits = " and ".join(name for name in named if name == named[0] or truncation.longest > context)
     hint = _WAYS_OUT.get(most, "choose other data")
-    return DataError(f"no row is left to train on ({why}){shown}", hint.format(longest=truncation.longest))
+    return DataError(
+        f"no row is left to train on ({why}){shown}", hint.format(longest=truncation.longest, limits=limits)
+    )
 
 
 def _check_row_specs(specs: Sequence[Spec]) -> None:

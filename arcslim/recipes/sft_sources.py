@@ -181,7 +181,9 @@ class _Reader:
     def read(self, row: Row) -> Conversation:
         columns = self._find(row.values)
         if columns is None:
-            raise RowError("missing_column", f"another form than the first row; present: {', '.join(row.values)}")
+            raise RowError(
+                "missing_column", f"another form than the first row; present: {', '.join(row.values) or 'no columns'}"
+            )
         return read_conversation(row.values, columns)
 
     def _find(self, values: Mapping[str, Any]) -> Columns | None:

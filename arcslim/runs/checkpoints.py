@@ -113,6 +113,7 @@ def safetensors_fault(path: Path) -> str | None:
 
 
 def _torch_files_fault(path: Path) -> str | None:
+    """Of a recipe without a trainer (HER) the optimizer alone is asked for; its state says so."""
     if not any((path / name).is_file() for name in OPTIMIZER_FILES):
         return "the optimizer's state is missing"
     for name in (*OPTIMIZER_FILES, "scheduler.pt"):
@@ -120,6 +121,8 @@ def _torch_files_fault(path: Path) -> str | None:
         # torch writes zip archives; their directory comes last, so a cut one is no archive any more.
         if file.is_file() and not zipfile.is_zipfile(file):
             return f"{name} is cut short" if file.stat().st_size else f"{name} is empty"
+    if json.loads((path / STATE_FILE).read_bytes()).get("trainer") is False:
+        return None
     if not (path / "scheduler.pt").is_file():
         return "scheduler.pt is missing"
     if not any(path.glob("rng_state*.pth")):

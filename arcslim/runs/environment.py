@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -13,6 +12,8 @@ from typing import Any
 
 import psutil
 
+from arcslim.runs.asking import output_of
+from arcslim.runs.gpus import gpu_list
 from arcslim.runs.redact import redact, redact_arguments
 
 PACKAGES = (
@@ -26,8 +27,6 @@ VARIABLES = (
     "UNSLOTH_VLLM_STANDBY", "UNSLOTH_BNB_GEMM_4BIT", "UNSLOTH_COMPILE_DISABLE", "ACCELERATE_USE_CPU", "WANDB_MODE",
     "NO_COLOR",
 )  # fmt: skip
-GPU_FIELDS = ("name", "memory.total", "driver_version", "compute_cap", "power.limit")
-TIMEOUT = 10.0  # seconds: a hung driver must not hang the start of a run
 
 
 def environment(
@@ -92,41 +91,13 @@ def cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def gpu_list() -> tuple[list[dict[str, str]] | None, str | None]:
-    """The NVIDIA cards by ``nvidia-smi``, one dict of ``GPU_FIELDS`` each; None and the reason where it gives none."""
-    command = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader"]
-    text, reason = _output(command)
-    if text is None:
-        return None, reason
-    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
-    cards = [dict(zip(GPU_FIELDS, row, strict=True)) for row in rows if len(row) == len(GPU_FIELDS)]
-    return (cards, None) if cards else (None, f"nvidia-smi lists no card: {text.strip()[:200]}")
-
-
 def git_commit(folder: Path) -> str | None:
     """The commit of the source tree that holds ``folder``, with ``+changes`` where files differ; None without git."""
-    root, _ = _output(["git", "-C", str(folder), "rev-parse", "--show-toplevel"])
+    root, _ = output_of(["git", "-C", str(folder), "rev-parse", "--show-toplevel"])
     if root is None or not (Path(root.strip()) / "arcslim").is_dir():  # somebody else's tree around site-packages
         return None
-    commit, _ = _output(["git", "-C", str(folder), "rev-parse", "HEAD"])
+    commit, _ = output_of(["git", "-C", str(folder), "rev-parse", "HEAD"])
     if commit is None:
         return None
-    changes, _ = _output(["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"])
+    changes, _ = output_of(["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"])
     return commit.strip() + ("+changes" if changes else "")
-
-
-def _output(command: list[str]) -> tuple[str | None, str | None]:
-    """A command's standard output, or None and why there is none. It gets no standard input, and never a prompt."""
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, check=False)
-    except FileNotFoundError:
-        return None, f"{command[0]} is not installed"
-    except subprocess.TimeoutExpired:
-        return None, f"{command[0]} gave no answer in {TIMEOUT:g} s"
-    except OSError as problem:
-        return None, f"{command[0]}: {problem.strerror or problem}"
-    output, error = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-    if done.returncode != 0:
-        reason = (error or output).strip().splitlines()
-        return None, f"{command[0]} failed: {reason[0][:200] if reason else done.returncode}"
-    return output, None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -56,6 +56,7 @@ class RunFolder:
         self._events = JsonLines(path / "events.jsonl")
         self._tasks = JsonLines(path / "tasks.jsonl")
         self._past: tuple[str, ...] | None = None  # what a whole checkpoint holds, until what is past it is moved
+        self._to_write: Callable[[], None] | None = None
         self._known_prompts = {row.get("prompt_id") for row in read_rows(self._tasks.path)}
 
     # How a folder is opened -------------------------------------------------------------------------------------
@@ -110,6 +111,16 @@ class RunFolder:
         folder.event(folder.start_step, "restart", "; ".join([f"goes on {source}", *folder.notes]))
         return folder
 
+    def when_it_goes_on(self, write: Callable[[], None]) -> None:
+        """Call ``write`` when nothing can keep the run from going on any more: at once, or at the end of ``rewind``.
+
+        What a run that is refused leaves behind must not be its settings.
+        """
+        if self._past is None:
+            write()
+        else:
+            self._to_write = write
+
     def rewind(self) -> list[str]:
         """Move what lies past the checkpoint that the run goes on from; what was moved, in words. Once is enough."""
         if self._past is None:
@@ -128,6 +139,8 @@ class RunFolder:
         if any(moved.values()):
             counts = ", ".join(f"{count} of {name}.jsonl" for name, count in moved.items() if count)
             notes.append(f"rows past step {max(step, 0)} moved to *.lost.jsonl: {counts}")
+        if self._to_write is not None:
+            self._to_write()
         return notes
 
     # What a recipe asks ------------------------------------------------------------------------------------------

@@ -46,8 +46,8 @@ def _named_checkpoint(folder: Path, which: str, required: tuple[str, ...]) -> Ch
         raise RunFolderError(f"no checkpoint {which} in {folder}", f"There: {known}.")
     if path.resolve().parent != folder.resolve():
         raise RunFolderError(
-            f"{which} does not lie in the run folder {folder}",
-            f"Resume in its own folder (--run-dir {path.resolve().parent}), or start from it with --model {which}.",
+            f"{which} is no checkpoint of the run folder {folder}: it lies in {path.parent}",
+            f"Resume in its own folder (--run-dir {path.parent}), or start from it with --model {path}.",
         )
     checkpoint = inspect_checkpoint(folder / path.resolve().name, required)
     if checkpoint.fault is not None:

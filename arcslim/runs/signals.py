@@ -112,5 +112,7 @@ def _end_now() -> None:
         with contextlib.suppress(OSError, ValueError):  # closed: there is no cursor to bring back
             if stream is not None and stream.isatty():
                 os.write(stream.fileno(), SHOW_CURSOR)
-    _to_stderr("ended at once: what came after the last checkpoint is not saved")
+    _to_stderr(
+        "ended at once: what came after the last checkpoint is not saved; go on with the same line and --resume auto"
+    )
     os._exit(130)

@@ -9,7 +9,7 @@ import pytest
 
 from arcslim.cli import resume
 from arcslim.cli.options import TrainOptions
-from arcslim.errors import ConfigError, RunFolderError
+from arcslim.errors import ConfigError, InputError, RunFolderError
 from arcslim.presets import load_config, to_toml
 from arcslim.recipes.state import STATE_FILE
 from tests.recipes.made import arcslim
@@ -72,6 +72,26 @@ def test_steps_that_are_done_already_move_nothing_aside(which: str, steps: int, 
     with pytest.raises(RunFolderError, match="nothing would be trained"):
         look(folder, f"sft.max_steps={steps}", which=which)
     assert content(folder) == before
+
+
+def test_fewer_epochs_than_are_done_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    folder = a_run(tmp_path, sets=("sft.num_train_epochs=2", 'sft.max_steps="none"'))
+    for step in (7, 14):
+        (folder / f"checkpoint-{step}" / "trainer_state.json").write_text(
+            json.dumps({"global_step": step, "max_steps": 14})
+        )
+    before = content(folder)
+    with pytest.raises(RunFolderError, match=r"sft\.num_train_epochs asks for 7"):
+        look(folder, "sft.num_train_epochs=1")
+    assert content(folder) == before
+    changed, curve = look(folder, "sft.num_train_epochs=3")
+    assert "2.0 → 3.0" in changed and "curve" in curve
+
+
+@pytest.mark.parametrize("which", ["", " "])
+def test_an_empty_resume_is_told(which: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--resume is empty"):
+        look(a_run(tmp_path), which=which)
 
 
 def test_a_run_that_had_all_its_steps_may_be_looked_at_again(tmp_path: Path) -> None:

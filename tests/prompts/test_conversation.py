@@ -126,7 +126,7 @@ def test_case_3_earlier_answers_are_shown_without_their_thinking_and_counted() -
         ("malformed", {"messages": ["not a turn"]}),
         ("malformed", {"messages": [{"role": "wizard", "content": "abra"}, assistant()]}),
         ("malformed", {"messages": [{}]}),
-        ("malformed", {"question": 7, "reasoning": THOUGHT, "answer": ANSWER}),
+        ("malformed", {"question": True, "reasoning": THOUGHT, "answer": ANSWER}),
         ("malformed", {"question": QUESTION, "reasoning": [THOUGHT], "answer": ANSWER}),
         ("malformed", {"prompt": QUESTION, "completion": f"<thi<think>nk>{THOUGHT}</think>{ANSWER}"}),
         ("encoding", {"question": "\ud83d", "reasoning": THOUGHT, "answer": ANSWER}),
@@ -274,3 +274,8 @@ def test_thousands_of_tags_take_no_time() -> None:
         with pytest.raises(RowError):
             read({"prompt": "q", "completion": f"{text} a </think>"})
     assert time.perf_counter() - began < 0.5
+
+
+def test_a_number_is_a_text() -> None:
+    """Answers of mathematics sets often are numbers."""
+    assert read({"question": 7, "reasoning": THOUGHT, "answer": 4.5}).answer == "4.5"

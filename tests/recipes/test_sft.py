@@ -120,6 +120,14 @@ def test_the_rate_warms_up_and_falls_to_a_tenth(stack: Path, tmp_path: Path, war
     assert rates[-1] == pytest.approx(1e-5, rel=0.01)
 
 
+def test_a_run_of_one_update_learns(stack: Path, tmp_path: Path) -> None:
+    """The first step of a warm-up has the rate 0, and 3% of one step is none."""
+    sets = (*QUIET, "sft.max_steps=1", "sft.batch_size=8")
+    seen, adapter = trained(sft_config_of(tmp_path, *sets), tmp_path / "run")
+    assert seen.values["train", 1]["optim/lr"] > 0
+    assert any(bool(weight.any()) for name, weight in adapter.items() if "lora_B" in name)
+
+
 @pytest.fixture
 def no_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
     import arcslim.recipes.arguments as arguments
@@ -129,8 +137,18 @@ def no_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("four_bit", [False, True])
 def test_accumulation_is_the_same_update(stack: Path, tmp_path: Path, no_autocast: None, four_bit: bool) -> None:
-    """8 steps of 8 rows, at once and one by one: rows of different lengths, so that a mean of means would show."""
-    sets = (*QUIET, "sft.max_steps=8", f"model.load_in_4bit={str(four_bit).lower()}", "sft.learning_rate=1e-4")
+    """8 steps of 8 rows, at once and one by one: rows of different lengths, so that a mean of means would show.
+
+    With a step of warm-up, as runs of a usual length have: AdamW's very first step moves each weight by the whole rate
+    whatever its gradient, so that rounding decides the direction where there is next to none.
+    """
+    sets = (
+        *QUIET,
+        "sft.max_steps=8",
+        "sft.warmup_steps=1",
+        f"model.load_in_4bit={str(four_bit).lower()}",
+        "sft.learning_rate=1e-4",
+    )
     whole, weights = trained(sft_config_of(tmp_path, *sets), tmp_path / "whole")
     pieces, others = trained(sft_config_of(tmp_path, *sets, "sft.per_device_train_batch_size=1"), tmp_path / "pieces")
     for step in range(1, 9):
@@ -257,6 +275,7 @@ def test_rows_that_changed_are_refused_and_the_folder_is_left_as_it_was(
     assert arcslim("sft", *words, "--force") == 2
     assert "not those that this run began with" in capsys.readouterr().err
     assert before <= {path.name for path in run.path.iterdir()} and not (run.path / "lost").exists()
+    assert "tasks = 48" in (run.path / "resolved.toml").read_text(), "its settings are still those that it ran with"
 
 
 def test_a_rate_that_is_changed_on_resume_is_the_one_in_force(taught: Folder, tmp_path: Path) -> None:
