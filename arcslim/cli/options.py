@@ -49,8 +49,8 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="start afresh where the run folder is not empty (what is there moves aside), and where the memory plan says "
-        "that it cannot fit",
+        help="start afresh where the run folder is not empty (what is there moves aside), and where by the plan it "
+        "does not fit",
     ),
 ]
 

@@ -169,9 +169,7 @@ def _opened(place: Path, options: TrainOptions) -> RunFolder:
     return RunFolder.resume(place, options.resume, required=(STATE_FILE,), rewind=False)
 
 
-def _write_records(
-    folder: RunFolder, resolved: Resolved, config: Config, recipe: str, before: Preflight
-) -> None:
+def _write_records(folder: RunFolder, resolved: Resolved, config: Config, recipe: str, before: Preflight) -> None:
     """What is run, and on what. The folder's own place is left out: the file is a preset for another run."""
     elsewhere = config.model_copy(update={"run": config.run.model_copy(update={"dir": None})})
     folder.write_text(RESOLVED, to_toml(elsewhere, resolved.origins))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from safetensors.numpy import save_file
 
 
@@ -73,3 +74,15 @@ def feed(view: Any, text: str = "turn it", grid: list[list[int]] | None = None) 
     view.metrics(2, "eval", {"eval/pass@1": 0.25, "eval/n": 200})
     view.event(2, "warning", text)
     view.progress(2, 10, phase=text)
+
+
+RTX_4090 = "NVIDIA GeForce RTX 4090, 24564 MiB, 580.95, 8.9, 450.00 W, 412 MiB, GPU-0a1b, [N/A]"
+
+
+def fake_smi(folder: Path, monkeypatch: pytest.MonkeyPatch, *cards: str, script: str | None = None) -> None:
+    """An ``nvidia-smi`` first on the PATH that lists ``cards``, or is the shell ``script``."""
+    program = folder / "nvidia-smi"
+    listed = "; ".join(f"echo '{card}'" for card in cards)
+    program.write_text(f"#!/bin/sh\n{listed if script is None else script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")

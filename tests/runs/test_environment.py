@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from arcslim.runs import environment as module
-from arcslim.runs.environment import VARIABLES, environment, git_commit, gpu_list
+from arcslim.runs.environment import VARIABLES, environment, git_commit
 from arcslim.runs.redact import HIDDEN, redact, redact_arguments
 
 HEX40 = "0123456789abcdef0123456789abcdef01234567"
@@ -42,39 +41,6 @@ def test_nothing_heavy_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def fake_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-
-
-def test_cards_by_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_smi(tmp_path, monkeypatch, "echo 'NVIDIA GeForce RTX 4090, 24564 MiB, 580.95, 8.9, 450.00 W'")
-    cards, note = gpu_list()
-    assert note is None
-    assert cards is not None
-    assert cards[0]["name"] == "NVIDIA GeForce RTX 4090"
-    assert cards[0]["memory.total"] == "24564 MiB"
-
-
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        ("echo 'cannot talk to the driver' >&2; exit 9", "cannot talk to the driver"),
-        ("exec sleep 30", "no answer"),
-        ("echo 'No devices were found'", "no card"),
-    ],
-)
-def test_a_broken_driver_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str) -> None:
-    monkeypatch.setattr(module, "TIMEOUT", 0.5)
-    fake_smi(tmp_path, monkeypatch, script)
-    cards, note = gpu_list()
-    assert cards is None
-    assert note is not None
-    assert reason in note
 
 
 def test_a_tree_that_is_not_ours_gives_no_commit(tmp_path: Path) -> None:
