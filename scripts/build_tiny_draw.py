@@ -154,11 +154,11 @@ def pass_rate(
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path, required=True)
-    options.add_argument("--steps", type=int, default=4000)
+    options.add_argument("--steps", type=int, default=4500)
     options.add_argument("--batch", type=int, default=64)
     options.add_argument("--rate", type=float, default=4e-3)
     options.add_argument("--hidden", type=int, default=128)
-    options.add_argument("--layers", type=int, default=4)
+    options.add_argument("--layers", type=int, default=5)
     options.add_argument("--max-draws", type=int, default=5)
     options.add_argument("--eval-every", type=int, default=500)
     options.add_argument("--seed", type=int, default=0)
