@@ -9,7 +9,7 @@ import difflib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,13 +74,15 @@ class Preset:
 class Resolved:
     """A configuration that is valid, where each value came from, and what is doubtful in it.
 
-    ``origins`` maps every dotted name to ``default``, ``FILE:LINE``, ``--set NAME`` or the flag.
+    ``origins`` maps every dotted name to ``default``, ``FILE:LINE``, ``--set NAME`` or the flag. ``preset`` is the
+    preset's name, ``asked`` what was typed for it: a name or a path.
     """
 
     config: Config
     origins: Mapping[str, str]
     warnings: tuple[Problem, ...] = ()
     preset: str | None = None
+    asked: str | None = None
 
     def changed(self) -> list[tuple[str, Any, str]]:
         """The knobs that are not left at their default: name, value, origin."""
@@ -166,7 +168,7 @@ def load_config(
     found = find_preset(preset) if preset is not None else None
     layers = [_preset_layer(found)] if found is not None else []
     layers += [_set_layer(sets), _flag_layer(flags or {})]
-    return _resolve(layers, found.name if found is not None else None, recipe)
+    return replace(_resolve(layers, found.name if found is not None else None, recipe), asked=preset)
 
 
 def load_preset_text(text: str, place: str) -> Resolved:

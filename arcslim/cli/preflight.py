@@ -118,7 +118,7 @@ def _doubts(plan: Plan, here: Here, force: bool) -> Iterable[str]:
 def plan_lines(resolved: Resolved, recipe: str) -> list[str]:
     """The plan for the card that the preset was made for, in lines for a dry run."""
     try:
-        plan = plan_for(resolved.config, recipe, gpu_of(None, resolved.preset, resolved.config))
+        plan = plan_for(resolved.config, recipe, gpu_of(None, resolved.asked, resolved.config))
     except InputError as error:
         return [f"not planned: {error.message}", "`arcslim plan --gpu …` does it for a card that you name"]
     on_cpu = plan.request.gpu.is_cpu
@@ -133,8 +133,8 @@ def plan_lines(resolved: Resolved, recipe: str) -> list[str]:
         lines.append(f"{gib(plan.host_peak)} GiB of host RAM")
     if plan.mends:
         lines.append(f"{plan.mends[0].what} would fit: {' '.join(plan.mends[0].settings)}")
-    if resolved.preset is not None:
-        lines.append(f"item by item: arcslim plan --preset {resolved.preset} --recipe {recipe}")
+    if resolved.asked is not None:
+        lines.append(f"item by item: arcslim plan --preset {resolved.asked} --recipe {recipe}")
     return lines
 
 

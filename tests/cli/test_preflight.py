@@ -14,7 +14,7 @@ from arcslim.cards import find_gpu
 from arcslim.cli.preflight import gpu_here, look_before, plan_against_measured, plan_for, plan_lines
 from arcslim.errors import DoesNotFitError
 from arcslim.memory.formulas import CUDA_CONTEXT
-from arcslim.presets import load_config
+from arcslim.presets import find_preset, load_config
 from tests.recipes.conftest import stack, whole  # noqa: F401 - fixtures
 from tests.recipes.made import Folder, arcslim, write_preset
 from tests.runs.made import RTX_4090, fake_smi
@@ -120,6 +120,9 @@ def test_a_dry_run_plans_for_the_presets_card(tmp_path: Path, monkeypatch: pytes
     assert "arcslim plan --preset 4090 --recipe grpo" in said
     shown = load_config("4090", ["generation.rollout_batch=64"], recipe="grpo")
     assert "--set generation.rollout_batch=" in plan_lines(shown, "grpo")[3]
+    copy = tmp_path / "mine.toml"
+    copy.write_text(find_preset("4090").text)
+    assert f"--preset {copy} " in plan_lines(load_config(str(copy), recipe="grpo"), "grpo")[-1]
     unnamed = load_config(None, [], {"model.name": "Qwen/Qwen2.5-7B-Instruct"}, recipe="grpo")
     assert "on which GPU?" in plan_lines(unnamed, "grpo")[0]
 
@@ -146,7 +149,7 @@ def test_a_run_holds_its_plan_and_what_became_of_it(whole: Folder) -> None:  # n
 def test_the_dry_run_shows_it_and_refuses_what_the_run_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake_smi(tmp_path, monkeypatch, T4.replace("15360", "2000"))
+    fake_smi(tmp_path, monkeypatch, T4.replace("15360", "900"))
     preset = write_preset(tmp_path)
     assert arcslim("grpo", "--preset", preset, "--dry-run") == 3
     told = capsys.readouterr()
