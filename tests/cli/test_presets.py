@@ -22,7 +22,7 @@ def test_list_names_every_preset_with_its_memory(capsys: pytest.CaptureFixture[s
     code, out, _ = run(capsys, "presets", "list")
     assert code == 0
     assert all(preset.name in out for preset in list_presets())
-    assert "about 15 GiB" in out
+    assert "planned 19.8 GiB" in out
 
 
 def test_show_prints_the_file_and_resolved_prints_every_knob(

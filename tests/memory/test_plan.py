@@ -19,9 +19,6 @@ from arcslim.memory.plan import FITS, NO, TIGHT, make_plan, preflight, refuse_wh
 from arcslim.memory.setup import GRPO, SFT, Request, setup_of
 from arcslim.presets import Resolved, find_preset, list_presets, load_config
 
-# What a preset plans on its own card, where that is not what one would wish.
-TOO_LARGE = {"h100-14b": "16 rows of 8,192-token prompts at once: their cache is there twice at the first token"}
-
 
 def request(preset: str = "4090", gpu: str = "4090", recipe: str = GRPO, *sets: str) -> Request:
     config = load_config(preset, sets, recipe=recipe).config
@@ -40,11 +37,7 @@ def test_a_preset_fits_the_card_that_it_was_made_for(name: str, recipe: str) -> 
         pytest.skip("made for SFT alone")
     gpu = gpu_named_in(preset.entry("Made for")) or GpuCard("cpu", 8)
     plan = preflight(load_config(name, recipe=recipe).config, gpu, recipe)
-    if name in TOO_LARGE:
-        assert plan.verdict == NO, f"{name} fits by now: take it out of TOO_LARGE"
-        assert plan.mends[0].cost.startswith("costs time only")
-    else:
-        assert plan.fits, f"{plan.peak / GIB:.1f} of {plan.usable / GIB:.1f} GiB; {plan.mends[:1]}"
+    assert plan.fits, f"{plan.peak / GIB:.1f} of {plan.usable / GIB:.1f} GiB; {plan.mends[:1]}"
 
 
 def test_phases_take_turns_and_hold_what_they_must() -> None:
@@ -140,7 +133,7 @@ def typed(mend: Mend, preset: str, gpu: str, recipe: str) -> Request:
         ("4090", "16", GRPO, "drawn at once"),
         ("4090", "12", GRPO, "fewer rows at once"),
         ("h100", "24", GRPO, "fewer rows at once"),
-        ("h100-14b", "h100", GRPO, "drawn at once"),
+        ("h100-14b", "50", GRPO, "drawn at once"),
         ("4090", "8", SFT, "the model"),
         ("4090", "14", SFT, "drawn at once"),
         ("olympiccoder-7b", "a100-40", SFT, "an adapter"),
