@@ -20,7 +20,9 @@ Model = Annotated[
 Data = Annotated[
     list[str] | None,
     typer.Option(
-        "--data", help="where tasks come from, as `rearc`, `arc1:train`, FILE, FOLDER; repeatable \\[data.sources]"
+        "--data",
+        help="where tasks come from, as `rearc`, `arc1:train`, FILE, FOLDER; for sft also rows: FILE.jsonl, .parquet, "
+        "hub:OWNER/NAME, samples:RUN; repeatable \\[data.sources]",
     ),
 ]
 Reward = Annotated[

@@ -8,9 +8,6 @@ and a run stopped: a run that is resumed inside a rollout would roll out anew, a
 
 from __future__ import annotations
 
-import resource
-import shutil
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,22 +17,12 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from arcslim.config import RunSection
 from arcslim.errors import Stopped
-from arcslim.policy.adapters import REFERENCE
 from arcslim.recipes.evaluate import Evaluation
-from arcslim.recipes.sink import RunStore, Sink, StopSignal
+from arcslim.recipes.peaks import memory_peaks
+from arcslim.recipes.sink import Sink, StopSignal
 from arcslim.recipes.state import RunState
 from arcslim.recipes.watch import Watch
 
-RUN_CARD = """\
-# A run of arcslim
-
-- `final/`: the weights, of the best checkpoint where one was chosen; `arcslim grpo --model` and `arcslim sft --model`
-  take this folder.
-- `resolved.toml`: every setting, a preset that reruns the run; `environment.json`: the command, versions, hardware.
-- `metrics.jsonl`, `events.jsonl`, and of runs that roll out `samples.jsonl` and `tasks.jsonl`: figures, what happened,
-  rollouts, the tasks.
-- `checkpoint-N/`: go on with `--run-dir` (this folder) and `--resume auto`; `best` names the best one.
-"""
 LOGGED = {"loss": "loss", "grad_norm": "optim/grad_norm", "learning_rate": "optim/lr", "kl": "policy/kl"}
 LOGGED |= {"sampling/importance_sampling_ratio/mean": "policy/importance_ratio_mean"}
 LOGGED |= {"clip_ratio/region_mean": "policy/clip_ratio", "mean_token_accuracy": "completion/token_accuracy"}
@@ -280,48 +267,3 @@ class StopInTime(TrainerCallback):
             self.reason = f"run.max_hours = {limit:g} would be passed"
         if self.reason is not None:
             control.should_save = control.should_training_stop = True
-
-
-class SaveState(TrainerCallback):
-    """Finishes a checkpoint: our own state, no copy of the reference, the best marked, the old ones pruned."""
-
-    def __init__(self, section: RunSection, run: RunState, sink: Sink, store: RunStore, *, saved: int = 0) -> None:
-        """``saved``: the step of the checkpoint that the run is resumed from."""
-        self._section, self._run, self._sink, self._store = section, run, sink, store
-        self._saved = saved
-
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        self.finish(state.global_step)
-
-    def finish(self, step: int) -> None:
-        """Make the checkpoint of ``step``, which the trainer has written, whole, and say so."""
-        checkpoint = self._store.path / f"checkpoint-{step}"
-        # Where adapters lie in folders of their own, transformers resumes those and leaves the trained one as it was.
-        # The reference is what the run started from: it is made again from there.
-        shutil.rmtree(checkpoint / REFERENCE, ignore_errors=True)
-        self.write_state(step)
-        self._store.write_text("README.md", RUN_CARD)  # over TRL's, which names no model and a recipe not used
-        self._sink.event(step, "checkpoint", checkpoint.name)
-        self._saved = step
-        self._store.prune(self._section.save_total_limit, self._run.best_step)
-
-    def write_state(self, step: int) -> None:
-        """Write what the run knows by now into the checkpoint of ``step``."""
-        self._run.save(self._store.path / f"checkpoint-{step}")
-        if self._run.best_step == step:
-            self._store.mark_best(step)
-
-    def keep(self, trainer: Any) -> None:
-        """Save what was learned when an error or a stop ended the training between two steps, unless it is saved."""
-        if trainer.state.global_step > self._saved:
-            trainer._save_checkpoint(trainer.model, trial=None)  # transformers has no public way
-            self.finish(trainer.state.global_step)
-
-
-def memory_peaks() -> dict[str, float]:
-    """Peak bytes so far: of this process in host RAM, and of the GPU's allocator where there is one."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    peaks = {"memory/host_peak_bytes": float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)}
-    if torch.cuda.is_available():
-        peaks["memory/gpu_peak_bytes"] = float(torch.cuda.max_memory_allocated())
-    return peaks

@@ -21,9 +21,10 @@ from arcslim.policy.load import Policy, load_policy, load_trained, save_adapter
 from arcslim.prompts.nouns import Completion
 from arcslim.recipes.her_learner import Learned, Learner
 from arcslim.recipes.her_prompt import DrawingPrompts
-from arcslim.recipes.her_records import checkpoint, figures, sample_rows, task_row
+from arcslim.recipes.her_records import checkpoint, figures, record, task_row
 from arcslim.recipes.her_state import HerState
 from arcslim.recipes.hindsight import LookedBack, Pair, look_back
+from arcslim.recipes.peaks import memory_peaks
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.tasks.drawing_parse import parse_program
 from arcslim.tasks.targets import Target, target
@@ -59,8 +60,6 @@ def run(
     for note in wanted.notes:
         sink.event(0, "warning", note)
     policy = load_policy(model_of(config), adapter_of(her, config.lora), seed=config.run.seed, cache_dir=cache_dir)
-    from arcslim.recipes.callbacks import memory_peaks  # it imports transformers, which Unsloth must come before
-
     for note in policy.notes:
         sink.event(0, "start", note)
     prompts = DrawingPrompts(policy.tokenizer, her.prompt)
@@ -79,22 +78,16 @@ def run(
         sink.event(state.epoch, "restart", note)
     ended, began, before = why_it_ends(state, config), time.monotonic(), state.seconds
     while ended is None:
-        epoch = state.epoch + 1
-        at = time.monotonic()
-        completions = sample(policy, question, her, seed=seed_of(config, epoch), told=_teller(sink, epoch, her, stop))
+        epoch, at = state.epoch + 1, time.monotonic()
+        completions = sample(policy, question, her, seed=seed_of(config, epoch), told=_teller(sink, epoch, her))
         rolled = time.monotonic()
         looked = look_back(completions, wanted, state.seen, her, random.Random(f"{config.run.seed}/{epoch}"))
         reached = state.take(looked, wanted.image)
-        learned = None
-        if her.train and state.solved_at is None:
-            learned = learn(learner, looked, state, config)
+        learned = learn(learner, looked, state, config) if her.train and state.solved_at is None else None
         state.seconds = before + time.monotonic() - began
         seconds = {"seconds/rollout": rolled - at, "seconds/update": time.monotonic() - rolled}
-        sink.samples(sample_rows(looked, wanted, epoch))
-        sink.metrics(epoch, "train", figures(state, looked, learned, reached) | seconds | memory_peaks())
+        record(sink, looked, wanted, epoch, figures(state, looked, learned, reached) | seconds | memory_peaks())
         sink.progress(epoch, her.max_epochs)
-        if learned is not None and learned.skipped:
-            sink.event(epoch, "skipped_step", f"{learned.skipped} updates had a gradient that was not finite")
         ended = why_it_ends(state, config)
         if ended is not None or stop.requested or epoch % her.save_epochs == 0:
             checkpoint(policy, learner, state, sink, store, keep=config.run.save_total_limit)
@@ -191,7 +184,7 @@ def why_it_ends(state: HerState, config: Config) -> str | None:
     return None
 
 
-def _teller(sink: Sink, epoch: int, her: HerSection, stop: StopSignal) -> Callable[[int], None]:
+def _teller(sink: Sink, epoch: int, her: HerSection) -> Callable[[int], None]:
     def told(done: int) -> None:
         sink.progress(epoch - 1, her.max_epochs, phase="rollout", done=done, of=her.generations_an_epoch)
 

@@ -42,6 +42,7 @@ def figures(state: HerState, looked: LookedBack, learned: Learned | None, reache
             "optim/grad_norm": learned.grad_norm,
             "tokens/trained": float(learned.tokens),
             "her/updates": float(learned.updates),
+            "her/skipped_updates": float(learned.skipped),
         }
     return values
 
@@ -51,6 +52,15 @@ def sample_rows(looked: LookedBack, wanted: Target, epoch: int) -> list[SampleRo
     scored = [(pixel_accuracy(drawing.output, wanted.image), drawing) for drawing in looked.distinct]
     scored.sort(key=lambda item: -item[0])
     return [_row(drawing, accuracy, epoch) for accuracy, drawing in scored[:MOST_ROWS]]
+
+
+def record(sink: Sink, looked: LookedBack, wanted: Target, epoch: int, values: dict[str, float]) -> None:
+    """An epoch's drawings and figures; updates that a broken gradient cost are told."""
+    sink.samples(sample_rows(looked, wanted, epoch))
+    sink.metrics(epoch, "train", values)
+    if values.get("her/skipped_updates"):
+        words = f"{values['her/skipped_updates']:.0f} updates had a gradient that was not finite: they change nothing"
+        sink.event(epoch, "skipped_step", words)
 
 
 def _row(drawing: Drawing, accuracy: float, epoch: int) -> SampleRow:

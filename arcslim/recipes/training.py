@@ -17,7 +17,8 @@ from arcslim.recipes.state import RunState
 from arcslim.recipes.watch import Watch
 
 if TYPE_CHECKING:
-    from arcslim.recipes.callbacks import Evaluate, SaveState, StopInTime
+    from arcslim.recipes.callbacks import Evaluate, StopInTime
+    from arcslim.recipes.saving import SaveState
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Training:
         """Give the trainer the callbacks of ``callbacks.py``, in their order there."""
         from transformers import PrinterCallback
 
-        from arcslim.recipes import callbacks
+        from arcslim.recipes import callbacks, saving
 
         run, plan, state, sink, rollouts = self._config.run, self._plan, self._state, self._sink, self._rollouts
         recorder = callbacks.Recorder(
@@ -107,7 +108,7 @@ class Training:
             if watch is not None
         ]
         self._in_time: StopInTime = callbacks.StopInTime(run, self._stop, state, steps_to_rollout_end=plan.unit)
-        self._saver: SaveState = callbacks.SaveState(run, state, sink, self._store, saved=self._first_step)
+        self._saver: SaveState = saving.SaveState(run, state, sink, self._store, saved=self._first_step)
         self._selection: Evaluate = callbacks.Evaluate(
             run,
             self._evaluator.select,

@@ -10,8 +10,9 @@ import torch
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from arcslim.config import RunSection, WatchSection
-from arcslim.recipes.callbacks import CollapseWatch, Evaluate, Recorder, SaveState, SkipBadSteps, StopInTime
+from arcslim.recipes.callbacks import CollapseWatch, Evaluate, Recorder, SkipBadSteps, StopInTime
 from arcslim.recipes.evaluate import Evaluation
+from arcslim.recipes.saving import SaveState
 from arcslim.recipes.state import RunState
 from arcslim.recipes.watch import Watch
 from arcslim.runs.folder import RunFolder
