@@ -107,6 +107,8 @@ def budget_lines(config: Config, prepared: Prepared, geometry: Geometry) -> list
 
 def section(console: Console, heading: str, lines: list[str]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(overflow="fold")
     for line in lines:
         table.add_row("·", line)
     console.print(f"\n{heading}", style="bold")

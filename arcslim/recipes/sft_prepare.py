@@ -14,8 +14,11 @@ from arcslim.prompts.render import Renderer
 from arcslim.recipes.prepare import Asked, prepare
 from arcslim.recipes.sft_rows import Text, TrainingRow, Truncation, encode, within_limit
 from arcslim.recipes.sft_sources import HONEST, Source, honest, question_key, read_source, refuse_other_files
+from arcslim.tasks.arc import Refused
 from arcslim.tasks.content import canonical_key
+from arcslim.tasks.leaks import HeldOut
 from arcslim.tasks.rows import ROW_KINDS
+from arcslim.tasks.sources import open_kept_out
 from arcslim.tasks.spec import Spec, or_hub, parse_spec
 from arcslim.tasks.split import Split
 from arcslim.tasks.task import Task
@@ -92,7 +95,29 @@ def prepare_sft(config: Config, tokenizer: Any, check: Callable[[], None] | None
         if not tasks:
             asked = _ask(more, renderer)
     _leave_out_held(sources, held, asked)
+    notes += _leave_out_kept(sources, config, renderer, told=bool(tasks))
     return _encoded(config, tokenizer, sources, held, asked, counts, split, notes)
+
+
+def _leave_out_kept(sources: Sequence[Source], config: Config, renderer: Renderer, *, told: bool) -> list[str]:
+    """No row of a task of ``data.keep_out``: known in any disguise where a row has its task, else by its question."""
+    held, questions = HeldOut(), set[bytes]()
+    for kept_out in open_kept_out(config.data):
+        if not isinstance(kept_out, Refused):
+            held.hold(kept_out)
+            questions |= {question_key(renderer.render(one, "")) for one in kept_out.for_each_test()}
+    if not len(held):
+        return []
+
+    def reason_for(text: Text) -> str | None:
+        leak = None if text.task is None else held.find(text.task)
+        return leak.reason if leak else "held_out" if question_key(text.prompt) in questions else None
+
+    for source in sources:
+        reasons = [reason_for(text) for text in source.texts]
+        source.dropped.update(reason for reason in reasons if reason is not None)
+        source.texts = [text for text, reason in zip(source.texts, reasons, strict=True) if reason is None]
+    return [] if told else [f"data.keep_out: {len(held)} tasks are never trained on"]
 
 
 def _not_held(config: Config, has_tasks: bool) -> list[str]:

@@ -20,8 +20,10 @@ from arcslim.recipes.rollouts import Reader, sample_row
 from arcslim.recipes.sft_prepare import SftData, prepare_sft
 from arcslim.rewards.base import Score
 from arcslim.runs.folder import RunFolder
+from arcslim.tasks.augment import Change
 from arcslim.tasks.content import canonical_key
 from arcslim.tasks.grid import Grid
+from arcslim.tasks.task import Pair, Task
 from arcslim.tasks.thinking import explain
 from tests.real_tokenizers import real_tokenizer
 from tests.recipes.made import small_config
@@ -261,3 +263,28 @@ def test_rollouts_of_held_out_generators_are_not_trained_on(tmp_path: Path) -> N
         one.task.family for one in asked() if one.task.family != held
     }
     assert data.counts[f"samples:{run}"]["held_out"] == TASKS - others
+
+
+def test_what_is_to_be_tested_on_is_not_trained_on_in_any_disguise(tmp_path: Path) -> None:
+    """Must show 3 of the data issue: `data.keep_out` holds for rollouts, and for rows that ask the same."""
+    run = write_run(tmp_path / "run", *((number, solved(one)) for number, one in enumerate(asked()[:6])))
+    alone, turned = samples_of(tmp_path, run), Change(5, (1, 2, 3, 4, 5, 6, 7, 8, 9, 0), (1, 0))
+    secret, asked_as_text = asked()[2].task, asked()[4]
+    content = {"a": as_json(turned.apply(secret)), "b": as_json(asked_as_text.task)}
+    (tmp_path / "held.json").write_text(json.dumps(content))
+    rows = [{"prompt": asked_as_text.prompt.messages[-1]["content"], "completion": solved(asked_as_text)}]
+    file = write_rows(tmp_path / "rows.jsonl", [*rows, {"prompt": "7?", "completion": "<think>\nso\n</think>\n7"}])
+    sets = ("data.holdout_select=0", f'data.keep_out=["{tmp_path / "held.json"}"]')
+    data = prepare_sft(config_of(tmp_path, f"samples:{run}", str(file), sets=sets), tokenizer())
+    assert counts_add_up(data)
+    assert counts_of(alone)["kept"] == 6
+    assert data.counts[f"samples:{run}"] == {"read": 6, "kept": 4, "held_out": 2}
+    assert data.counts[str(file)]["held_out"] == 1
+    assert "data.keep_out: 2 tasks are never trained on" in data.notes
+
+
+def as_json(task: Task) -> dict[str, Any]:
+    def rows(pairs: tuple[Pair, ...]) -> list[dict[str, Any]]:
+        return [{"input": p.input.rows(), "output": p.output.rows() if p.output else None} for p in pairs]
+
+    return {"train": rows(task.train), "test": rows(task.test)}
