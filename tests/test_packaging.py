@@ -51,10 +51,12 @@ def test_a_wheel_holds_every_file_of_the_package(installed: Path) -> None:
         found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         return {path.relative_to(folder).as_posix() for path in found}
 
-    shipped = {name for name in files(installed / "arcslim") if not name.startswith("_presets/")}
+    shipped = {name for name in files(installed / "arcslim") if not name.startswith(("_presets/", "_constraints/"))}
     assert shipped == files(ROOT / "arcslim")
     assert "policy/tiny/model.safetensors" in shipped
     assert "py.typed" in shipped
+    for name in ("constraints.txt", "constraints-vllm.txt"):  # what `arcslim doctor` holds versions against
+        assert (installed / "arcslim" / "_constraints" / name).read_text() == (ROOT / name).read_text()
 
 
 def test_the_whole_stack_is_pinned_without_hosts_or_paths() -> None:

@@ -20,7 +20,7 @@ from arcslim.errors import ArcslimError, InputError, Stopped
 from arcslim.fields import value_of
 from arcslim.presets import Resolved, load_config, to_toml
 from arcslim.runs.console import Tee, open_view
-from arcslim.runs.environment import environment
+from arcslim.runs.doctor import record
 from arcslim.runs.folder import RunFolder
 from arcslim.runs.places import fresh_run_dir
 from arcslim.runs.signals import StopRequest
@@ -173,7 +173,7 @@ def _write_records(folder: RunFolder, resolved: Resolved, config: Config, recipe
     """What is run, and on what. The folder's own place is left out: the file is a preset for another run."""
     elsewhere = config.model_copy(update={"run": config.run.model_copy(update={"dir": None})})
     folder.write_text(RESOLVED, to_toml(elsewhere, resolved.origins))
-    folder.write_json(ENVIRONMENT, environment(world_size=1, recipe=recipe))
+    folder.write_json(ENVIRONMENT, record(folder.path, world_size=1, recipe=recipe))
     if before.plan is not None:
         folder.write_json(PLAN, before.plan.to_dict())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import netrc
 import os
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -65,7 +65,7 @@ def _prepare_wandb(variables: MutableMapping[str, str]) -> list[str]:
     variables.setdefault("WANDB_LOG_MODEL", "false")
     if variables.get("WANDB_MODE", "").lower() in WANDB_QUIET_MODES or variables.get("WANDB_DISABLED") == "true":
         return []
-    if any(variables.get(name) for name in WANDB_LOGINS) or _netrc_login(variables):
+    if has_wandb_login(variables):
         return []
     variables["WANDB_MODE"] = "offline"
     return [
@@ -73,7 +73,15 @@ def _prepare_wandb(variables: MutableMapping[str, str]) -> list[str]:
     ]
 
 
-def _netrc_login(variables: MutableMapping[str, str]) -> bool:
+def has_wandb_login(variables: Mapping[str, str]) -> bool:
+    return any(variables.get(name) for name in WANDB_LOGINS) or _netrc_login(variables)
+
+
+def has_hub_token(variables: Mapping[str, str]) -> bool:
+    return any(variables.get(name, "").strip() for name in HF_TOKEN_VARIABLES) or _hf_token_file(variables)
+
+
+def _netrc_login(variables: Mapping[str, str]) -> bool:
     """Is there a W&B login in a netrc file, where `wandb login` puts it? The key itself is not kept."""
     host = urlsplit(variables.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or "api.wandb.ai"
     home = Path(variables.get("HOME") or Path.home())
@@ -89,13 +97,13 @@ def _netrc_login(variables: MutableMapping[str, str]) -> bool:
 
 def _prepare_trackio(variables: MutableMapping[str, str]) -> list[str]:
     space = variables.get("TRACKIO_SPACE_ID")
-    if not space or any(variables.get(name) for name in HF_TOKEN_VARIABLES) or _hf_token_file(variables):
+    if not space or has_hub_token(variables):
         return []
     del variables["TRACKIO_SPACE_ID"]
     return [f"no Hugging Face token found: trackio records on this machine instead of the space {space}"]
 
 
-def _hf_token_file(variables: MutableMapping[str, str]) -> bool:
+def _hf_token_file(variables: Mapping[str, str]) -> bool:
     home = Path(variables.get("HOME") or Path.home())
     folder = Path(variables.get("HF_HOME") or home / ".cache" / "huggingface")
     return Path(variables.get("HF_TOKEN_PATH") or folder / "token").is_file()

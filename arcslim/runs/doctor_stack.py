@@ -1,0 +1,204 @@
+"""Checks of the libraries: what the probe found, vLLM's fit, and versions against the constraints."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.version import InvalidVersion, Version
+
+from arcslim.runs.check import BROKEN, DOUBTFUL, OK, Check
+from arcslim.runs.environment import PACKAGES
+
+PROBE_SECONDS = 300.0
+CLOSE = 0.03  # relative error of a 4-bit layer in bf16, against its own weights unpacked
+INSTALL = 'pip install -c constraints.txt -e ".[dev]"'
+Probe = Mapping[str, Mapping[str, Any]]
+
+
+def probe(seconds: float = PROBE_SECONDS) -> dict[str, dict[str, Any]]:
+    """What torch, bitsandbytes, xformers, Triton and flash-attention can do here, tried in a process of its own.
+
+    A part that ended the process, or took too long, says so as its ``error``; what comes after it is not there.
+    """
+    command = [sys.executable, "-m", "arcslim.policy.probe"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        end = f"it ended the process (exit code {process.returncode})"
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+        end = f"no answer in {seconds:g} s"
+    found: dict[str, dict[str, Any]] = {}
+    for line in output.decode(errors="replace").splitlines():
+        row = json.loads(line)
+        found[row["part"]] = row.get("found", {"error": end})
+    return found
+
+
+def check_torch(found: Probe) -> Check:
+    facts = found.get("torch", {})
+    if "version" not in facts:
+        return Check("torch", BROKEN, facts.get("error", "it was not reached"), INSTALL)
+    said = f"{facts['version']}, CUDA {facts['cuda'] or 'none'}"
+    if facts["available"]:
+        return Check("torch", OK, f"{said}: sees {facts['name']}")
+    if has_card(found):
+        return Check(
+            "torch", BROKEN, f"{said}: does not see the GPU: {facts.get('error', '')}", "see the line of the driver"
+        )
+    return Check("torch", OK, f"{said}: no GPU")
+
+
+def has_card(found: Probe) -> bool:
+    """Whether nvidia-smi lists a card that is not hidden."""
+    from arcslim.runs.gpus import gpu_list, used_gpu
+
+    if found.get("torch", {}).get("available"):
+        return True
+    cards, _ = gpu_list()
+    return cards is not None and used_gpu(cards)[0] is not None
+
+
+def check_bitsandbytes(found: Probe) -> Check:
+    name, facts = "bitsandbytes", found.get("bitsandbytes", {})
+    if "forward_error" not in facts:
+        said = facts.get("error", "it was not reached")
+        return Check(
+            name, BROKEN, f"4-bit does not work: {said}", "pip install --force-reinstall --no-deps bitsandbytes"
+        )
+    said = f"{facts['version']} on {facts['device']}"
+    errors = {key: facts[f"{key}_error"] for key in ("forward", "backward")}
+    if not facts["native"] or (facts["device"] == "cuda" and not facts["built_with_cuda"]):
+        return Check(
+            name, BROKEN, f"{said}: its native library does not load", "bitsandbytes must be built for torch's CUDA"
+        )
+    wrong = [f"{key} is off by {error:.1%}" for key, error in errors.items() if not error < CLOSE]
+    if wrong:
+        return Check(name, BROKEN, f"{said}: 4-bit {', '.join(wrong)}", INSTALL)
+    return Check(name, OK, f"{said}: a 4-bit layer forward and backward is right")
+
+
+def check_xformers(found: Probe) -> Check:
+    name, facts = "xformers", found.get("xformers", {})
+    if facts.get("installed") is False:
+        return Check(name, DOUBTFUL, "not installed: PyTorch's own attention is used", INSTALL)
+    if "operators" not in facts:
+        return Check(name, DOUBTFUL, facts.get("error", "it was not reached"), INSTALL)
+    own = "its own extension loads"
+    if not facts["own_extension"]:
+        own = f"its own extension does not load (built for torch {facts['built_for'] or '?'})"
+    borrowed = [one for one in facts["operators"] if one.endswith("-pt")]
+    said = f"{facts['version']}: {own}"
+    if facts["own_extension"]:
+        return Check(name, OK, f"{said}: {', '.join(facts['operators'])}")
+    if not borrowed:
+        return Check(name, DOUBTFUL, f"{said}, and PyTorch lends it no operator", INSTALL)
+    return Check(name, OK, f"{said}; PyTorch's operators are used: {', '.join(borrowed)}")
+
+
+def check_triton(found: Probe) -> Check:
+    facts = found.get("triton", {})
+    if facts.get("installed") is False:
+        return Check(
+            "Triton", BROKEN if has_card(found) else DOUBTFUL, "not installed: Unsloth's kernels need it", INSTALL
+        )
+    if "version" not in facts or facts.get("kernel") is False:
+        said = facts.get("error", "a kernel adds wrongly" if "version" in facts else "it was not reached")
+        return Check("Triton", BROKEN, said, "see the line of the C compiler; rm -r ~/.triton/cache")
+    tried = "a kernel compiles and runs" if facts.get("kernel") else "no kernel was tried without a GPU"
+    return Check("Triton", OK, f"{facts['version']}: {tried}")
+
+
+def check_flash(found: Probe) -> Check:
+    facts = found.get("flash_attn", {})
+    if "version" in facts:
+        return Check("flash-attention", OK, facts["version"])
+    if facts.get("installed") is False:
+        return Check("flash-attention", OK, "not installed, and not needed: attention comes from PyTorch or xformers")
+    said = facts.get("error", "it was not reached")
+    return Check("flash-attention", DOUBTFUL, f"installed, but {said}", "pip uninstall flash-attn: it is not needed")
+
+
+def installed(name: str) -> Version | None:
+    try:
+        return Version(Version(metadata.version(name)).public)
+    except (metadata.PackageNotFoundError, InvalidVersion):
+        return None
+
+
+def check_vllm() -> Check:
+    """vLLM wants one release of torch to the digit: another one ends in undefined symbols."""
+    version = installed("vllm")
+    if version is None:
+        return Check("vLLM", OK, "not installed: rollouts go through Unsloth's own generation")
+    wrong = []
+    for text in metadata.requires("vllm") or []:
+        need = Requirement(text)
+        have = installed(need.name)
+        inside = need.marker is None or need.marker.evaluate({"extra": ""})
+        close = need.name in ("torch", "torchvision", "transformers", "xformers") and inside and have is not None
+        if close and not need.specifier.contains(str(have), prereleases=True):
+            wrong.append(f"{need.name}{need.specifier}, and {have} is installed")
+    if wrong:
+        mend = 'an environment of its own: pip install -c constraints-vllm.txt -e ".[vllm]"'
+        return Check("vLLM", BROKEN, f"{version} wants {'; '.join(wrong)}", mend)
+    return Check("vLLM", OK, f"{version}, fits torch {installed('torch')}")
+
+
+def constraints_file(*, with_vllm: bool) -> Path:
+    """The pinned stack: inside the installed package, or at the root of a checkout."""
+    package = Path(__file__).parent.parent
+    folder = package / "_constraints"
+    name = "constraints-vllm.txt" if with_vllm else "constraints.txt"
+    return (folder if folder.is_dir() else package.parent) / name
+
+
+def pins(path: Path) -> dict[str, Version]:
+    found = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name.lower().replace("_", "-"): Version(version) for name, version in found}
+
+
+def off_pins() -> dict[str, tuple[str, str]]:
+    """Installed packages that are not as pinned: name to what is installed and what is pinned."""
+    wanted = pins(constraints_file(with_vllm=installed("vllm") is not None))
+    return {
+        name: (str(have), str(pin))
+        for name, pin in wanted.items()
+        if (have := installed(name)) is not None and have != Version(pin.public)
+    }
+
+
+def check_versions() -> Check:
+    """Against arcslim's own bounds, which must hold, and against the set that was tried together."""
+    beyond = []
+    for text in metadata.requires("arcslim") or []:
+        need = Requirement(text)
+        if need.marker is not None and not need.marker.evaluate({"extra": ""}):
+            continue
+        have = installed(need.name)
+        if have is None:
+            beyond.append(f"{need.name} is not installed")
+        elif not need.specifier.contains(have, prereleases=True):
+            beyond.append(f"{need.name} {have} (wanted: {need.specifier})")
+    if beyond:
+        return Check("versions", BROKEN, "; ".join(beyond), INSTALL)
+    off = off_pins()
+    core = {name.lower().replace("_", "-") for name in PACKAGES}
+    said = [f"{name} {have} (pinned: {pin})" for name, (have, pin) in sorted(off.items()) if name in core]
+    others = len(off) - len(said)
+    if not off:
+        return Check("versions", OK, "as in constraints.txt")
+    if said:
+        more = f" and {others} lesser ones" if others else ""
+        return Check("versions", DOUBTFUL, f"not the set that was tried together: {'; '.join(said)}{more}", INSTALL)
+    named = ", ".join(f"{name} {have}" for name, (have, _) in sorted(off.items())[:4])
+    return Check("versions", OK, f"what matters is as in constraints.txt; {others} lesser ones differ ({named})")
