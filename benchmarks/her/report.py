@@ -88,9 +88,9 @@ def _ablation(records: Records) -> str:
     return _table(("arm", "solved", "programs, median of those solved", "best drawing, mean"), rows)
 
 
-def _explore(records: Records) -> str:
+def _explore(records: Records, kind: str = "explore") -> str:
     arms = {
-        arm: [one for name, one in records.items() if name.startswith(f"explore-{arm}-")] for arm in ("both", "explore")
+        arm: [one for name, one in records.items() if name.startswith(f"{kind}-{arm}-")] for arm in ("both", "explore")
     }
     rows = []
     for arm, some in arms.items():
@@ -125,7 +125,12 @@ def report(folder: Path) -> str:
     """All tables."""
     records = load(folder)
     parts = {
-        "Without learning": _base, "Solved": _solve, "What each part is for": _ablation,
-        "Exploring and exploiting": _explore, "The ladder": _ladder, "GRPO": _grpo,
-    }  # fmt: skip
+        "Without learning": _base,
+        "Solved": _solve,
+        "What each part is for": _ablation,
+        "Exploring and exploiting, 64 an epoch": _explore,
+        "Exploring and exploiting, 32 an epoch": lambda some: _explore(some, "explore32"),
+        "The ladder": _ladder,
+        "GRPO": _grpo,
+    }
     return "\n\n".join(f"### {title}\n\n{made(records)}" for title, made in parts.items())

@@ -112,10 +112,11 @@ def cells(kind: str) -> list[Cell]:
             for arm, sets in ARMS.items()
             for seed in range(5)
         ]
-    if kind == "explore":
-        arms = {"both": samplers(64), "explore": 'her.samplers=["64@0.9"]'}
+    if kind in ("explore", "explore32"):
+        number, seconds = (64, 90.0) if kind == "explore" else (32, 40.0)
+        arms = {"both": samplers(number), "explore": f'her.samplers=["{number}@0.9"]'}
         return [
-            Cell(f"explore-{arm}-{seed}", EXPLORED, seed, ("her.patience=0", sets), 90.0)
+            Cell(f"{kind}-{arm}-{seed}", EXPLORED, seed, ("her.patience=0", sets), seconds)
             for seed in range(10)
             for arm, sets in arms.items()
         ]
@@ -123,7 +124,7 @@ def cells(kind: str) -> list[Cell]:
     return [Cell(f"grpo-{name}-{seed}", name, seed, (), 60.0, "grpo") for name in names for seed in range(2)]
 
 
-KINDS = ("solve", "base", "ablation", "explore", "ladder", "grpo")
+KINDS = ("solve", "base", "ablation", "explore", "explore32", "ladder", "grpo")
 
 
 @dataclass
