@@ -22,6 +22,7 @@ GIB = 1024**3
 # Decoders of one kind: gated MLP, RMS norms, rotary positions. Others would be planned wrongly, so they are refused.
 MODEL_TYPES = ("qwen2", "qwen3", "llama", "mistral")
 _TIED_BY_DEFAULT = False  # of transformers' configurations of the four
+RANDOM = "random:"  # before a card's name: its shapes, random values
 _PACKED = re.compile(r"(-unsloth)?-bnb-4bit$")
 
 
@@ -148,8 +149,8 @@ def gpu_cards() -> tuple[GpuCard, ...]:
 
 
 def _plain(name: str) -> str:
-    """A model's name without its owner and without what a packed copy adds, in small letters."""
-    return _PACKED.sub("", name.lower().rpartition("/")[2])
+    """A model's name without ``random:``, its owner and what a packed copy adds, in small letters."""
+    return _PACKED.sub("", name.lower().removeprefix(RANDOM).rpartition("/")[2])
 
 
 def find_model_card(name: str) -> ModelCard | None:
@@ -163,7 +164,9 @@ def find_model_card(name: str) -> ModelCard | None:
 
 def find_model(name: str) -> ModelCard:
     """The card of a model: a card's name, a hub id with known shapes, a folder with ``config.json`` (of a model, an
-    adapter or a run) or such a file. Nothing is fetched. Raises ModelError, with the nearest known name."""
+    adapter or a run) or such a file; of ``random:`` before one of them the same. Nothing is fetched. Raises ModelError,
+    with the nearest known name."""
+    name = name.removeprefix(RANDOM)
     path = Path(name).expanduser()
     if path.is_dir():
         return _folder_card(path)

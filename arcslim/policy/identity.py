@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 
 from arcslim.config import ModelSection
+from arcslim.policy.random_weights import identity_of
 from arcslim.policy.sources import Source, resolve
 
 WEIGHTS = (".safetensors", ".bin", ".gguf")
@@ -29,6 +30,8 @@ def identity(model: ModelSection) -> str | None:
 def _of(source: Source, revision: str | None) -> str | None:
     if source.kind == "hub":
         return _snapshot(source.name, revision)
+    if source.kind == "random":
+        return _hash(identity_of(source.name))
     own = _of_folder(Path(source.name))
     if source.base is None:
         return own

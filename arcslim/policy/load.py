@@ -7,6 +7,7 @@ train. ``load_policy`` calls it too. Unsloth prints to standard output; here tha
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib.util
 import io
 import logging
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from arcslim.cards import RANDOM
 from arcslim.config import LoraSection, ModelSection
 from arcslim.errors import InputError, ModelError
 from arcslim.policy.adapters import (
@@ -28,6 +30,7 @@ from arcslim.policy.adapters import (
     save_adapter,
 )
 from arcslim.policy.arguments import from_pretrained_arguments, peft_arguments
+from arcslim.policy.random_weights import made
 from arcslim.policy.sources import (
     Source,
     adapter_differences,
@@ -146,8 +149,10 @@ def load_policy(
             "model.fast_inference asks for vLLM, which is not installed",
             'pip install -c constraints-vllm.txt "arcslim[vllm]", or set it to false',
         )
-    loaded, tokenizer = _from_pretrained(unsloth, source, model, lora, seed, on_gpu=device != "cpu")
     notes = [_CPU_NOTE] if device == "cpu" else []
+    source, words = _with_weights(source, model, on_gpu=device != "cpu")
+    notes += words
+    loaded, tokenizer = _from_pretrained(unsloth, source, model, lora, seed, on_gpu=device != "cpu")
     if model.load_in_4bit and not getattr(loaded, "is_loaded_in_4bit", False):
         notes.append("model.load_in_4bit: these weights could not be packed to 4 bits; they are held in 16 bits")
     if hasattr(loaded, "peft_config"):
@@ -162,6 +167,17 @@ def load_policy(
         loaded.requires_grad_(False)
     mended = _mend_model(loaded, tokenizer)
     return Policy(loaded, mended.tokenizer, mended.end_token_ids, (*notes, *mended.notes), device, model.fast_inference)
+
+
+def _with_weights(source: Source, model: ModelSection, *, on_gpu: bool) -> tuple[Source, list[str]]:
+    """The source with a folder in the place of ``random:CARD``; what was made for it, in words."""
+    name = source.name if source.kind == "random" else source.base or ""
+    if not name.startswith(RANDOM):
+        return source, []
+    random = made(name, four_bit=model.load_in_4bit and not model.full_finetuning, on_gpu=on_gpu)
+    if source.kind == "random":
+        return random.source, [random.note]
+    return dataclasses.replace(source, base=random.source.name), [random.note]
 
 
 def _from_pretrained(

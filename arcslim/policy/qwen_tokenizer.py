@@ -113,6 +113,12 @@ def build(family: Family) -> PreTrainedTokenizerFast:
     return fast
 
 
+def forget() -> None:
+    """Let go of what ``build`` keeps for the next call: some 200 MB."""
+    build.cache_clear()
+    _vocab_and_merges.cache_clear()
+
+
 @lru_cache(maxsize=1)
 def _vocab_and_merges() -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Byte-level vocabulary and merge list: a token of rank r is what the last merge of BPE with ranks under r left."""

@@ -13,20 +13,23 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
+from arcslim.cards import RANDOM, find_model
 from arcslim.config import LoraSection, ModelSection
 from arcslim.errors import ModelError
 
 TINY, TINY_DRAW = "tiny", "tiny-draw"
 EMBEDDED = {TINY: "tiny", TINY_DRAW: "tiny_draw"}  # name -> folder in this package
+MADE_AS = "arcslim-random.txt"  # in the folder of a random model: its name
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _NETWORK_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Source:
-    """``name`` is a folder or a hub id; ``base`` is the model under an adapter folder (None otherwise)."""
+    """``name`` is a folder, a hub id or ``random:CARD``; ``base`` is the model under an adapter folder, as ``name`` is
+    (None otherwise)."""
 
-    kind: Literal["hub", "model", "adapter"]
+    kind: Literal["hub", "model", "adapter", "random"]
     name: str
     base: str | None = None
 
@@ -45,6 +48,8 @@ def resolve(name: str) -> Source:
         return Source("model", str(folder))
     if not name.strip():
         raise ModelError("model.name is empty", "give a folder, a hub id (owner/name) or `tiny`")
+    if name.startswith(RANDOM):
+        return Source("random", f"{RANDOM}{find_model(name).name}")
     path = Path(name).expanduser()
     if path.is_file():
         raise ModelError(f"{name} is a file, not a model", "give the folder it lies in, a hub id or `tiny`")
@@ -99,9 +104,12 @@ def _adapter_base(folder: Path) -> str:
 
 
 def portable_base(name: str) -> str:
-    """How a saved adapter names its base: ``tiny`` for an embedded model, whose folder differs on each machine."""
+    """How a saved adapter names its base: ``tiny`` for an embedded model and ``random:CARD`` for a random one, whose
+    folders differ on each machine."""
     try:
         place = Path(name).resolve()
+        if (place / MADE_AS).is_file():
+            return (place / MADE_AS).read_text(encoding="utf-8").strip()
     except OSError:
         return name
     return next((short for short in EMBEDDED if tiny_folder(short).resolve() == place), name)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from arcslim.cards import RANDOM
 from arcslim.errors import ModelError
 from arcslim.policy import qwen_tokenizer
+from arcslim.policy.random_weights import stand_in_tokenizer
 from arcslim.policy.sources import Source, hub_state, resolve
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ def load_tokenizer(
     Raises ModelError for a name that is no model, or a folder without a tokenizer.
     """
     source = resolve(name)
+    if source.kind == "random":
+        return mend(stand_in_tokenizer(source.name), ())
     if source.kind == "hub" and hub_state(source.name, revision) == "absent":
         return _from_package(source.name)
     if source.kind == "adapter" and not _has_tokenizer(Path(source.name)):
@@ -76,6 +80,8 @@ def _read(source: Source, revision: str | None, trust_remote_code: bool) -> tupl
         )
     except (OSError, ValueError) as error:
         raise ModelError(f"no tokenizer can be read from {source.name}: {_first_line(error)}") from error
+    if source.base is not None and source.base.startswith(RANDOM):
+        return tokenizer, []
     try:
         generation = GenerationConfig.from_pretrained(source.base or source.name, revision=revision)
     except OSError:
