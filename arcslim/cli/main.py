@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from arcslim import __version__
-from arcslim.cli import data, doctor, grpo, her, plan, presets, sft
+from arcslim.cli import bench, data, doctor, grpo, her, plan, presets, sft
 from arcslim.errors import ArcslimError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.command("grpo")(grpo.grpo)
 app.command("sft")(sft.sft)
 app.command("plan")(plan.plan)
+app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.add_typer(her.app, name="her")
 app.add_typer(data.app, name="data")
