@@ -176,9 +176,11 @@ def _run(size: Size, recipe: str, steps: int, folder: Path, stop: Any) -> dict[s
                 except subprocess.TimeoutExpired:
                     continue
         finally:
-            if process.poll() is None:
+            if process.poll() is None:  # a stop
                 process.kill()
                 process.wait()
+                for path in (settings, result, log):
+                    path.unlink(missing_ok=True)
     told: dict[str, Any] = json.loads(result.read_text(encoding="utf-8")) if result.is_file() else {}
     if told.pop("done", False):
         for path in (settings, result, log):

@@ -78,6 +78,7 @@ def test_a_wish_to_stop_ends_the_worker(tmp_path: Path, monkeypatch: pytest.Monk
     stand_in(monkeypatch, tmp_path, "tell('the rollout'); os.kill(os.getppid(), 15); time.sleep(60)")
     assert arcslim("bench", "--preset", "cpu", "--batch-sizes", "2", "--out", str(tmp_path)) == 128 + signal.SIGTERM
     assert not json.loads((tmp_path / "bench.json").read_text())["sizes"]
+    assert not list(tmp_path.glob("batch-*")), "nothing of the size that was stopped is left"
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
