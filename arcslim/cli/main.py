@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from arcslim import __version__
-from arcslim.cli import bench, data, doctor, grpo, her, plan, presets, sft
+from arcslim.cli import bench, data, doctor, grpo, her, plan, prefetch, presets, sft
 from arcslim.errors import ArcslimError
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("sft")(sft.sft)
 app.command("plan")(plan.plan)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
+app.command("prefetch")(prefetch.prefetch)
 app.add_typer(her.app, name="her")
 app.add_typer(data.app, name="data")
 app.add_typer(presets.app, name="presets")

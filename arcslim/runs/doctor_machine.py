@@ -171,7 +171,9 @@ def check_disk(name: str, place: Path, wanted: float, *, sure: bool = False, mov
     there, free = free_bytes(place)
     found = f"{gib(free)} free at {_short(place)}"
     if not os.access(there, os.W_OK):
-        return Check(name, BROKEN, f"{_short(place)} cannot be written", f"mend its owner, or choose another with {move}")
+        return Check(
+            name, BROKEN, f"{_short(place)} cannot be written", f"mend its owner, or choose another with {move}"
+        )
     if free < FULL or (sure and free < wanted):
         return Check(name, BROKEN, f"{found}; {gib(wanted)} are wanted", f"make room, or choose another with {move}")
     if free < wanted:
