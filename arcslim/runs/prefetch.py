@@ -20,7 +20,7 @@ from arcslim.policy.sources import resolve
 from arcslim.policy.weights import weights_repository
 from arcslim.runs.check import GIB, gib
 from arcslim.runs.doctor_machine import free_bytes
-from arcslim.tasks.spec import HUB, parse_spec
+from arcslim.tasks.spec import HUB, or_hub, parse_spec
 
 TEXTS = ("*.json", "*.txt", "*.model", "*.jinja")
 WEIGHTS = ("*.safetensors",)
@@ -59,7 +59,7 @@ def wanted_of(config: Config, recipe: str, *, on_gpu: bool) -> tuple[list[Wanted
     if not found:
         notes.append(f"{config.model.name} needs no download")
     for source in config.data.sources if recipe == "sft" else ():
-        spec = parse_spec(source)
+        spec = or_hub(parse_spec(source))
         if spec.kind == HUB:
             name, _, split = str(spec.argument).partition("@")
             name, _, part = name.partition(":")
@@ -190,7 +190,7 @@ def _explained(wanted: Wanted) -> Iterator[None]:
         raise
     except Exception as error:
         cause = error.__cause__ if isinstance(error, DryRunError) and error.__cause__ is not None else error
-        name, first = wanted.name, (str(error).strip().splitlines() or [type(error).__name__])[0]
+        name, first = wanted.name, (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         if isinstance(cause, GatedRepoError):
             link = f"{constants.ENDPOINT}/{'datasets/' if wanted.kind == 'dataset' else ''}{name}"
             raise ModelError(f"{name} is gated", f"accept its licence at {link}, then set HF_TOKEN") from error
@@ -205,7 +205,7 @@ def _explained(wanted: Wanted) -> Iterator[None]:
         if isinstance(cause, (httpx.HTTPError, OSError)):
             raise ArcslimError(
                 f"{name} could not be fetched from {constants.ENDPOINT}: {first}",
-                "files that are whole are kept: the same command fetches the others",
+                "files that are whole are kept: with a network, the same command fetches the others",
             ) from error
         raise
 

@@ -116,7 +116,7 @@ def test_offline(tmp_path: Path) -> None:
     code, _, err = prefetch(None, tmp_path, "--preset", "4090", HF_HUB_OFFLINE="1")
     assert code == 2 and "HF_HUB_OFFLINE is set" in err
     code, _, err = prefetch(None, tmp_path, "--preset", "4090")
-    assert code == 1 and "could not be fetched from http://127.0.0.1:9" in err and "Traceback" not in err
+    assert code == 1 and "could not be fetched from http://127.0.0.1:9: [Errno 111]" in err and "Traceback" not in err
 
 
 def test_an_adapter_brings_the_model_under_it(hub: FakeHub, tmp_path: Path) -> None:
