@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,13 @@ def _panel(axes: Any, heading: str, curves: Sequence[Curve], batches: Sequence[i
     axes.set_xticks(list(places), [str(batch) for batch in batches])
     axes.margins(x=0.08)
     if log:
+        from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+        shown = [value for _, values, _, _ in curves for value in values]
         axes.set_yscale("log")
+        axes.set_ylim(10 ** math.floor(math.log10(min(shown))), 10 ** math.ceil(math.log10(max(shown) * 1.05)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.4g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_ylim(0, max(max(values) for _, values, _, _ in curves) * 1.1)
     axes.tick_params(colors=INK, labelsize=8, length=3, color=FAINT)
