@@ -113,6 +113,7 @@ def _geometry(preset: str | None, sets: Any, recipe: str, batch: int, steps: int
         "grpo.num_generations": max(fitting, default=rows),
         "grpo.num_iterations": 1,
         "grpo.mask_truncated_completions": False,
+        "reward.min_thinking.mode": "none",  # rewards are chance
         "generation.rollout_batch": batch,
         "run.eval_batch": batch,
         "run.max_steps": steps + 1,

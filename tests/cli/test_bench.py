@@ -21,7 +21,12 @@ from arcslim.runs.bench_report import markdown, table
 from arcslim.runs.signals import StopRequest
 from tests.recipes.made import arcslim, write_preset
 
-SHORT = ("prompt.max_tokens=24", "generation.max_completion_length=8", "sft.max_length=32")
+SHORT = (
+    "prompt.max_tokens=24",
+    "generation.max_completion_length=8",
+    "sft.max_length=32",
+    "reward.min_thinking.mode=none",
+)
 
 
 @pytest.mark.slow
