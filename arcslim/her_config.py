@@ -71,7 +71,9 @@ class HerSection(Section):
     )
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
     rollout_batch: Positive = Field(128, description="programs drawn at once: the KV cache holds this many rows")
-    max_completion_length: Positive = Field(512, description="tokens of a program at most")
+    max_completion_length: Positive = Field(
+        1024, description="tokens of a program at most; of a Qwen 20 squares take 550, 36 take 1,000"
+    )
     learning_rate: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     warmup: Share = Field(0.1, description="share of an epoch's updates over which the rate rises; then it is constant")
     batch_size: Positive = Field(1, description="programs an update")

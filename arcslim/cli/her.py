@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from rich.console import Console
 from arcslim.cli.options import DryRun, Force, MaxSteps, Model, Preset, Resume, RunDir, Seed, Sets, TrainOptions
 from arcslim.cli.train import check_early, command, resume_line, tell_resolved
 from arcslim.config import Config
+from arcslim.errors import InputError, RunFolderError
 from arcslim.presets import Resolved
 from arcslim.runs.console import Tee
 
@@ -49,6 +51,12 @@ def her(
 ) -> None:
     """Sample programs, take what each drew for what was asked, learn from it, again, until one draws the target."""
     if context.invoked_subcommand is not None:
+        given = [name for name, value in context.params.items() if value]
+        if given:
+            raise InputError(
+                f"--{given[0].replace('_', '-')} stands before `{context.invoked_subcommand}`, which would not see it",
+                f"write arcslim her {context.invoked_subcommand} --…",
+            )
         return
     options = TrainOptions(
         preset=preset,
@@ -67,17 +75,29 @@ def her(
 
 
 def _run(config: Config, sink: Any, folder: Any, *arguments: Any, **named: Any) -> Any:
-    from arcslim.recipes.her import run  # torch and the rest: only once the folder is open
+    from arcslim.recipes.her import run, target_of  # torch and the rest: only once the folder is open
     from arcslim.runs.tracker_sink import TrackerSink
-    from arcslim.tasks.targets import target
 
-    wanted = target(config.her.target)
-    folder.write_json(TARGET_FILE, {"blank": wanted.blank.tolist(), "image": wanted.image.tolist()})
+    wanted = target_of(config)
+    given = {"blank": wanted.blank.tolist(), "image": wanted.image.tolist()}
+    _refuse_another_image(folder, given)
+    folder.when_it_goes_on(lambda: folder.write_json(TARGET_FILE, given))
     try:
         with TrackerSink(config.run.report_to, folder.path) as trackers:
             return run(config, Tee([sink, trackers]), folder, *arguments, **named)
     finally:
-        _draw_pictures(folder.path, wanted.image.tolist())
+        with contextlib.suppress(OSError):  # a disk that is full must not hide how the run ended
+            _draw_pictures(folder.path, wanted.image.tolist())
+
+
+def _refuse_another_image(folder: Any, given: dict[str, Any]) -> None:
+    """A run that is gone on with draws what it drew: the file behind the target may have changed since."""
+    before = folder.path / TARGET_FILE
+    if folder.checkpoint is not None and before.is_file() and json.loads(before.read_text()) != given:
+        raise RunFolderError(
+            f"the target is another image than the one in {before}",
+            "give the image that the run began with, or start a new run",
+        )
 
 
 def _draw_pictures(folder: Path, target: list[list[int]]) -> None:
@@ -91,18 +111,16 @@ def _draw_pictures(folder: Path, target: list[list[int]]) -> None:
 
 def _dry_run(resolved: Resolved) -> None:
     from arcslim.cli.dry_run import section, tokenizer_or_stand_in
-    from arcslim.recipes.her import example, model_of
+    from arcslim.recipes.her import epochs_of, example, model_of, question_of, target_of
     from arcslim.recipes.her_prompt import DrawingPrompts
-    from arcslim.tasks.targets import target
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
     check_early(config, "her")
     tell_resolved(resolved, console)
     tokenizer, notes = tokenizer_or_stand_in(config.model_copy(update={"model": model_of(config)}))
-    wanted, her_section = target(config.her.target), config.her
+    wanted, her_section = target_of(config), config.her
     prompts = DrawingPrompts(tokenizer, her_section.prompt)
-    ids = prompts.ids(wanted.blank, wanted.image)
-    epochs = min(her_section.max_epochs, her_section.max_generations // her_section.generations_an_epoch)
+    ids, epochs = question_of(prompts, wanted, config), epochs_of(her_section)
     section(console, "Target", [f"{wanted.name}: {wanted.shape[0]} x {wanted.shape[1]} cells", *wanted.notes])
     console.print(example(wanted, prompts), markup=False, style="dim")
     section(
@@ -133,8 +151,12 @@ def _finish(recipe: str, path: Path, outcome: Any, config: Config) -> None:
         console.print(outcome.program.rstrip(), markup=False, soft_wrap=True)
         console.print(redrawn(path, solved=outcome.solved_at is not None), markup=False, soft_wrap=True)
     if outcome.solved_at is None:
-        console.print(resume_line(recipe, path), markup=False, soft_wrap=True)
-    console.print(f"run folder: {path} (drawings.png, drawings.gif, {PROGRAM_FILE})", markup=False, soft_wrap=True)
+        knob = outcome.stopped.partition(" ")[0]
+        line = f"{resume_line(recipe, path)} --set {knob}=… (more than now)"
+        console.print(line, markup=False, soft_wrap=True)
+    there = [name for name in ("drawings.png", "drawings.gif", PROGRAM_FILE) if (path / name).is_file()]
+    listed = f" ({', '.join(there)})" if there else ""
+    console.print(f"run folder: {path}{listed}", markup=False, soft_wrap=True)
 
 
 def redrawn(folder: Path, *, solved: bool) -> str:

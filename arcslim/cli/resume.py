@@ -109,7 +109,7 @@ def _refuse_too_few_steps(folder: Path, checkpoint: Checkpoint, config: Config, 
     raise RunFolderError(
         f"{checkpoint.name} has done {checkpoint.step} steps, and {asked} asks for {wanted}: nothing would be trained"
         f"{kept}",
-        f"ask for more with --max-steps, or use it as it is: --model {checkpoint.path}",
+        f"ask for more, or use it as it is: --model {checkpoint.path}",
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from arcslim.config import Config, GenerationSection, HerSection, LoraSection, ModelSection
+from arcslim.errors import InputError
 from arcslim.learning.priorities import draw_by_priority, lap_priorities
 from arcslim.policy.generate import generate
 from arcslim.policy.load import Policy, load_policy, load_trained, save_adapter
@@ -36,7 +37,7 @@ SOLVED = "solved"
 class HerOutcome:
     """How a run ended. ``program``: the source of the best drawing, ``accuracy`` its share of right cells.
 
-    ``stopped``: why it ended, ``solved`` where it did. ``solved_at``: programs drawn until the one that solved it.
+    ``stopped``: why it ended, ``solved`` where it did. ``solved_at``: programs drawn by the end of the epoch that did.
     """
 
     epochs: int
@@ -56,14 +57,14 @@ def run(
         InputError: a target or model that cannot be used.
         Stopped: a stop was asked for; everything is saved.
     """
-    her, wanted = config.her, target(config.her.target)
+    her, wanted = config.her, target_of(config)
     for note in wanted.notes:
         sink.event(0, "warning", note)
     policy = load_policy(model_of(config), adapter_of(her, config.lora), seed=config.run.seed, cache_dir=cache_dir)
     for note in policy.notes:
         sink.event(0, "start", note)
     prompts = DrawingPrompts(policy.tokenizer, her.prompt)
-    question = prompts.ids(wanted.blank, wanted.image)
+    question = question_of(prompts, wanted, config)
     learner = Learner(policy, prompts, wanted.blank, config)
     state = HerState()
     if resume_from is not None:
@@ -87,11 +88,11 @@ def run(
         state.seconds = before + time.monotonic() - began
         seconds = {"seconds/rollout": rolled - at, "seconds/update": time.monotonic() - rolled}
         record(sink, looked, wanted, epoch, figures(state, looked, learned, reached) | seconds | memory_peaks())
-        sink.progress(epoch, her.max_epochs)
-        ended = why_it_ends(state, config)
-        if ended is not None or stop.requested or epoch % her.save_epochs == 0:
+        sink.progress(epoch, epochs_of(her))
+        ended, stopped = why_it_ends(state, config), stop.requested
+        if ended is not None or stopped or epoch % her.save_epochs == 0:
             checkpoint(policy, learner, state, sink, store, keep=config.run.save_total_limit)
-        if ended is None and stop.requested:
+        if ended is None and stopped:
             sink.event(epoch, "stopped", "on request; everything is saved")
             stop.check()
 
@@ -100,6 +101,34 @@ def run(
         store.write_text("program.txt", state.best_program)
     sink.event(state.epoch, "end", ended)
     return HerOutcome(state.epoch, state.generations, state.best_accuracy, state.best_program, state.solved_at, ended)
+
+
+def target_of(config: Config) -> Target:
+    """What is to be drawn. Raises InputError where nothing is to be drawn, or it cannot be read."""
+    wanted = target(config.her.target)
+    if not wanted.image.any():
+        raise InputError(
+            f"target {wanted.name!r} is blank: every cell is 0, as before the first call", "choose another"
+        )
+    return wanted
+
+
+def question_of(prompts: DrawingPrompts, wanted: Target, config: Config) -> list[int]:
+    """Token ids of the question. Raises InputError where it leaves a program too little room in the context."""
+    ids, room = prompts.ids(wanted.blank, wanted.image), config.her.max_completion_length
+    context = config.model.max_seq_length
+    if len(ids) + room > context:
+        raise InputError(
+            f"the question has {len(ids)} tokens and a program may have {room} (her.max_completion_length): together "
+            f"more than model.max_seq_length, {context}",
+            f"raise model.max_seq_length to {len(ids) + room}, or lower her.max_completion_length",
+        )
+    return ids
+
+
+def epochs_of(her: HerSection) -> int:
+    """Epochs at most, by both limits."""
+    return min(her.max_epochs, her.max_generations // her.generations_an_epoch)
 
 
 def model_of(config: Config) -> ModelSection:
@@ -127,7 +156,7 @@ def sample(
     ``told`` is called with how many are drawn; it may raise, to stop.
     """
     drawn: list[Completion] = []
-    for number, sampler in enumerate(her.draws):
+    for sampler in her.draws:
         before = len(drawn)
         (some,) = generate(
             policy,
@@ -137,7 +166,7 @@ def sample(
             ),
             samples=sampler.number,
             batch=her.rollout_batch,
-            seed=seed + number,
+            seed=seed + before,
             on_batch=None if told is None else lambda done, of: told(before + done),  # noqa: B023 - called at once
         )
         drawn += some
@@ -151,6 +180,7 @@ def learn(learner: Learner, looked: LookedBack, state: HerState, config: Config)
     pairs = (*replayed, *looked.pairs)
     if not pairs:
         return None
+    learner.seed(seed_of(config, state.epoch))
     learned = learner.epoch(pairs)
     state.trained(pairs, learned.errors, keep=her.replay != "none")
     return learned
@@ -186,7 +216,7 @@ def why_it_ends(state: HerState, config: Config) -> str | None:
 
 def _teller(sink: Sink, epoch: int, her: HerSection) -> Callable[[int], None]:
     def told(done: int) -> None:
-        sink.progress(epoch - 1, her.max_epochs, phase="rollout", done=done, of=her.generations_an_epoch)
+        sink.progress(epoch - 1, epochs_of(her), phase="rollout", done=done, of=her.generations_an_epoch)
 
     return told
 

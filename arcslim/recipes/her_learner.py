@@ -55,6 +55,12 @@ class Learner:
         betas = (optim.adam_beta1, optim.adam_beta2)
         return kind(self._weights, lr=her.learning_rate, betas=betas, weight_decay=optim.weight_decay)
 
+    def seed(self, seed: int) -> None:
+        """What dropout draws, where the adapter has any: the same when a run is resumed."""
+        import torch
+
+        torch.manual_seed(seed)
+
     def epoch(self, pairs: Sequence[Pair]) -> Learned:
         """Go through the pairs once, ``her.batch_size`` an update, none shuffled."""
         import torch

@@ -29,7 +29,7 @@ from arcslim.tasks.random_drawings import drawing_at
 
 SOURCE = "random drawings"
 HELD_SEED = 1_000_000_007  # added to the run's: no drawing is of both
-SAMPLES, BATCH, MOST_TOKENS = 8, 128, 128
+SAMPLES, BATCH = 8, 128
 CHECK_EVERY = 1000
 
 
@@ -124,9 +124,8 @@ def pass_rates(policy: Policy, drawings: list[Drawing], config: Config, stop: St
     base = config.her.base
     prompts = DrawingPrompts(policy.tokenizer, base.prompt)
     questions = [prompts.ids(drawing.input, drawing.output) for drawing in drawings if drawing.input is not None]
-    sampling = GenerationSection(
-        max_completion_length=MOST_TOKENS, temperature=base.temperature, top_p=config.her.top_p
-    )
+    longest = max(len(prompts.program_ids(drawing.program)) for drawing in drawings)
+    sampling = GenerationSection(max_completion_length=longest, temperature=base.temperature, top_p=config.her.top_p)
     answers = generate(
         policy,
         questions,

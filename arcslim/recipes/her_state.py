@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +49,8 @@ class HerState:
     def trained(self, pairs: tuple[Pair, ...], errors: tuple[float, ...], *, keep: bool) -> None:
         """Pairs that were trained on just now, with their losses; ``keep`` them to be replayed."""
         for pair, error in zip(pairs, errors, strict=True):
+            if not math.isfinite(error):
+                continue  # nothing was learned from it
             self.seen.add(image_key(pair.drawn))
             if keep:
                 self.errors[pair.program.to_source()] = error

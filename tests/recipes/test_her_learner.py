@@ -60,3 +60,17 @@ def test_replay_gives_earlier_programs_with_their_own_images() -> None:
         (pair,) = replay(state, NOTHING, HerSection(replay=kind, target="4-squares"), np.random.default_rng(0))
         assert pair.image.sum() == 3 and pair.image.shape == target("4-squares").shape
     assert replay(state, NOTHING, HerSection(), np.random.default_rng(0)) == []
+
+
+def test_what_was_not_learned_from_may_come_again() -> None:
+    """A loss that is not finite changed nothing, and would break the priorities of a replay."""
+    import numpy as np
+
+    from arcslim.recipes.hindsight import Pair
+    from arcslim.tasks.drawing import Call, Program
+
+    blank = np.zeros((2, 2), dtype=np.int8)
+    pairs = tuple(Pair.of(Program((Call("draw_pixel", (0, column, 3)),)), blank) for column in (0, 1))
+    state = HerState()
+    state.trained(pairs, (float("nan"), 2.5), keep=True)
+    assert len(state.seen) == 1 and list(state.errors.values()) == [2.5]
