@@ -35,7 +35,11 @@ def hub() -> Iterator[FakeHub]:
 
 
 def prefetch(hub: FakeHub | None, home: Path, *words: str, **variables: str) -> tuple[int, str, str]:
-    environment = os.environ | {
+    # Unsloth, imported by another test of this process, leaves settings of the hub behind.
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_", "UNSLOTH_"))
+    }
+    environment = inherited | {
         "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0", "COLUMNS": "150", "NO_COLOR": "1",
         "HF_ENDPOINT": hub.url if hub else "http://127.0.0.1:9", "HF_HUB_ETAG_TIMEOUT": "5", **variables,
     }  # fmt: skip

@@ -94,7 +94,8 @@ def test_adapter_on_tiny_is_portable(
     load: Load, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The embedded model's folder differs on each machine: a saved adapter calls its base `tiny`."""
-    monkeypatch.setattr(sources, "tiny_folder", lambda: model_folder)
+    real = sources.tiny_folder
+    monkeypatch.setattr(sources, "tiny_folder", lambda name="tiny": model_folder if name == "tiny" else real(name))
     policy = load("tiny", load_in_4bit=False)
     save_adapter(policy.model, policy.tokenizer, tmp_path / "final")
     config = json.loads((tmp_path / "final" / "adapter_config.json").read_text())
