@@ -171,7 +171,7 @@ def find_model(name: str) -> ModelCard:
     if path.is_dir():
         return _folder_card(path)
     if path.is_file():
-        return card_from_config(_json(path), path.parent.name or path.name, str(path))
+        return card_from_config(read_object(path), path.parent.name or path.name, str(path))
     card = find_model_card(name)
     if card is not None:
         return card
@@ -184,7 +184,8 @@ def find_model(name: str) -> ModelCard:
     )
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """A file's JSON object. Raises ModelError where it cannot be read, or holds something else."""
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -197,12 +198,12 @@ def _json(path: Path) -> dict[str, Any]:
 def _folder_card(folder: Path) -> ModelCard:
     for place in (folder, folder / "final"):
         if (place / "adapter_config.json").is_file():
-            base = _json(place / "adapter_config.json").get("base_model_name_or_path")
+            base = read_object(place / "adapter_config.json").get("base_model_name_or_path")
             if not isinstance(base, str) or not base or Path(base) == place:
                 raise ModelError(f"{place / 'adapter_config.json'} does not say which model it belongs to")
             return find_model(base)
         if (place / "config.json").is_file():
-            return card_from_config(_json(place / "config.json"), folder.name, str(place / "config.json"))
+            return card_from_config(read_object(place / "config.json"), folder.name, str(place / "config.json"))
     raise ModelError(f"{folder} holds no model: neither config.json nor adapter_config.json")
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from build_tiny import build_optimizers, save
+from build_tiny import SPECIAL, build_optimizers, save, wrapped
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
@@ -33,7 +33,6 @@ from arcslim.tasks.random_drawings import drawing_at
 
 TRAIN_SEED, UNSEEN_SEED = 1, 2
 LARGEST = 29  # the last row and column of the largest grid
-SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|fim_pad|>")
 HEADS = (
     "def task(img):\n",
     "    return img\n",
@@ -45,10 +44,6 @@ HEADS = (
     "    img = draw_pixel(img, point=(",
     "input ", "\noutput ", " all ",
 )  # fmt: skip
-CHAT_TEMPLATE = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
-)
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
@@ -63,15 +58,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     pieces += [*(f"{n}), color=" for n in numbers), *(f"{n}, color=" for n in numbers)]
     pieces += [*(f"{n})\n" for n in range(10)), *(f"\n{n} " for n in numbers)]
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in pieces])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token="<|im_end|>",
-        pad_token="<|fim_pad|>",
-        chat_template=CHAT_TEMPLATE,
-        model_max_length=2048,
-        padding_side="left",
-        clean_up_tokenization_spaces=False,
-    )
+    return wrapped(tokenizer)
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast, seed: int, hidden: int, layers: int) -> Qwen3ForCausalLM:

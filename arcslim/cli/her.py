@@ -111,7 +111,7 @@ def _draw_pictures(folder: Path, target: list[list[int]]) -> None:
 
 def _dry_run(resolved: Resolved) -> None:
     from arcslim.cli.dry_run import section, tokenizer_or_stand_in
-    from arcslim.recipes.her import epochs_of, example, model_of, question_of, target_of
+    from arcslim.recipes.her import epochs_of, model_of, question_of, target_of
     from arcslim.recipes.her_prompt import DrawingPrompts
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
@@ -122,7 +122,7 @@ def _dry_run(resolved: Resolved) -> None:
     prompts = DrawingPrompts(tokenizer, her_section.prompt)
     ids, epochs = question_of(prompts, wanted, config), epochs_of(her_section)
     section(console, "Target", [f"{wanted.name}: {wanted.shape[0]} x {wanted.shape[1]} cells", *wanted.notes])
-    console.print(example(wanted, prompts), markup=False, style="dim")
+    console.print(prompts.text(wanted.blank, wanted.image), markup=False, style="dim")
     section(
         console,
         "Budget",

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from arcslim.cards import RANDOM, find_model
+from arcslim.cards import RANDOM, find_model, read_object
 from arcslim.config import LoraSection, ModelSection
 from arcslim.errors import ModelError
 
@@ -83,14 +83,7 @@ def _resolve_folder(path: Path) -> Source:
 
 def read_adapter_config(folder: Path) -> dict[str, object]:
     """The adapter's ``adapter_config.json``; ModelError when it cannot be read."""
-    path = folder / "adapter_config.json"
-    try:
-        loaded = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read: {error}") from error
-    if not isinstance(loaded, dict):
-        raise ModelError(f"{path} is not a JSON object")
-    return loaded
+    return read_object(folder / "adapter_config.json")
 
 
 def _adapter_base(folder: Path) -> str:

@@ -27,6 +27,7 @@ from arcslim.recipes.her_state import HerState
 from arcslim.recipes.hindsight import LookedBack, Pair, look_back
 from arcslim.recipes.peaks import memory_peaks
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
+from arcslim.tasks.drawing import Image
 from arcslim.tasks.drawing_parse import parse_program
 from arcslim.tasks.targets import Target, target
 
@@ -84,7 +85,7 @@ def run(
         rolled = time.monotonic()
         looked = look_back(completions, wanted, state.seen, her, random.Random(f"{config.run.seed}/{epoch}"))
         reached = state.take(looked, wanted.image)
-        learned = learn(learner, looked, state, config) if her.train and state.solved_at is None else None
+        learned = learn(learner, looked, wanted.blank, state, config) if her.train and state.solved_at is None else None
         state.seconds = before + time.monotonic() - began
         seconds = {"seconds/rollout": rolled - at, "seconds/update": time.monotonic() - rolled}
         record(sink, looked, wanted, epoch, figures(state, looked, learned, reached) | seconds | memory_peaks())
@@ -173,10 +174,10 @@ def sample(
     return drawn
 
 
-def learn(learner: Learner, looked: LookedBack, state: HerState, config: Config) -> Learned | None:
+def learn(learner: Learner, looked: LookedBack, blank: Image, state: HerState, config: Config) -> Learned | None:
     """Train on an epoch's pairs and on what is replayed; None where there is nothing."""
     her = config.her
-    replayed = replay(state, looked, her, np.random.default_rng(seed_of(config, state.epoch)))
+    replayed = replay(state, blank, her, np.random.default_rng(seed_of(config, state.epoch)))
     pairs = (*replayed, *looked.pairs)
     if not pairs:
         return None
@@ -186,14 +187,13 @@ def learn(learner: Learner, looked: LookedBack, state: HerState, config: Config)
     return learned
 
 
-def replay(state: HerState, looked: LookedBack, her: HerSection, rng: np.random.Generator) -> list[Pair]:
+def replay(state: HerState, blank: Image, her: HerSection, rng: np.random.Generator) -> list[Pair]:
     """Earlier programs to train on again, before the new ones; evenly, or those with the larger errors rather (LAP)."""
     if her.replay == "none" or not state.errors:
         return []
     sources = list(state.errors)
     errors = [state.errors[source] for source in sources]
     weights = lap_priorities(errors) if her.replay == "lap" else np.ones(len(errors))
-    blank = target(her.target).blank
     chosen = [parse_program(sources[index]) for index in draw_by_priority(weights, her.replay_rows, rng)]
     return [Pair.of(program, blank) for program in chosen]
 
@@ -219,8 +219,3 @@ def _teller(sink: Sink, epoch: int, her: HerSection) -> Callable[[int], None]:
         sink.progress(epoch - 1, epochs_of(her), phase="rollout", done=done, of=her.generations_an_epoch)
 
     return told
-
-
-def example(wanted: Target, prompts: DrawingPrompts) -> str:
-    """The question as the model gets it, for ``--dry-run``."""
-    return prompts.text(wanted.blank, wanted.image)

@@ -16,12 +16,12 @@ from arcslim.config import Config
 from arcslim.policy.load import Policy
 from arcslim.recipes.her_prompt import DrawingPrompts
 from arcslim.recipes.hindsight import Pair
+from arcslim.recipes.sft_rows import IGNORED
 from arcslim.tasks.drawing import Image
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-IGNORED = -100
 OPTIMIZER = "optimizer.pt"
 
 

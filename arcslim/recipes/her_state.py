@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from arcslim.errors import RunFolderError
 from arcslim.recipes.hindsight import LookedBack, Pair
-from arcslim.recipes.state import STATE_FILE
+from arcslim.recipes.state import STATE_FILE, write_state
 from arcslim.tasks.drawing import DrawingRefused, Image
 from arcslim.tasks.drawing_choice import image_key
 from arcslim.tasks.drawing_parse import parse_program
@@ -68,12 +67,7 @@ class HerState:
             "seconds": self.seconds,
             "errors": self.errors,
         }
-        partial = folder / f".{STATE_FILE}.partial"
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump(data, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(folder / STATE_FILE)
+        write_state(folder, data)
 
     @classmethod
     def load(cls, folder: Path) -> HerState:

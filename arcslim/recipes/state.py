@@ -15,6 +15,16 @@ from arcslim.errors import RunFolderError
 STATE_FILE = "arcslim_state.json"
 
 
+def write_state(checkpoint: Path, data: Mapping[str, Any]) -> None:
+    """Write what a run knows into a checkpoint, whole or not at all."""
+    partial = checkpoint / f".{STATE_FILE}.partial"
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(data, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(checkpoint / STATE_FILE)
+
+
 class Remembers(Protocol):
     """A part of a recipe that goes on where it was: GRPO's rewards (the floor's price) and watches."""
 
@@ -107,12 +117,7 @@ class RunState:
             "tested_step": self.tested_step,
             "test_values": self.test_values,
         }
-        partial = checkpoint / f".{STATE_FILE}.partial"
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(checkpoint / STATE_FILE)
+        write_state(checkpoint, data)
 
     def load(self, checkpoint: Path) -> None:
         """Go on where the checkpoint left off.

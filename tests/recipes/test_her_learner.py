@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from arcslim.config import Config
@@ -11,9 +9,6 @@ from arcslim.her_config import HerSection
 from arcslim.recipes.her import replay, why_it_ends
 from arcslim.recipes.her_learner import warmed_up
 from arcslim.recipes.her_state import HerState
-from arcslim.recipes.hindsight import LookedBack
-
-NOTHING = LookedBack(8, Counter(), (), (), (), ())
 
 
 def test_the_rate_warms_up_over_a_tenth_of_an_epoch() -> None:
@@ -57,9 +52,9 @@ def test_replay_gives_earlier_programs_with_their_own_images() -> None:
     source = "def task(img):\n    img = draw_pixel(img, point=(0, 0), color=3)\n    return img\n"
     state = HerState(errors={source: 50.0})
     for kind in ("uniform", "lap"):
-        (pair,) = replay(state, NOTHING, HerSection(replay=kind, target="4-squares"), np.random.default_rng(0))
+        (pair,) = replay(state, target("4-squares").blank, HerSection(replay=kind), np.random.default_rng(0))
         assert pair.image.sum() == 3 and pair.image.shape == target("4-squares").shape
-    assert replay(state, NOTHING, HerSection(), np.random.default_rng(0)) == []
+    assert replay(state, target("4-squares").blank, HerSection(), np.random.default_rng(0)) == []
 
 
 def test_what_was_not_learned_from_may_come_again() -> None:
