@@ -70,7 +70,9 @@ class HerSection(Section):
         description="programs an epoch, COUNT@TEMPERATURE: one that exploits, one that explores",
     )
     top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
-    rollout_batch: Positive = Field(128, description="programs drawn at once: the KV cache holds this many rows")
+    rollout_batch: Positive = Field(
+        256, description="programs drawn at once, of all samplers together: the KV cache holds this many rows"
+    )
     max_completion_length: Positive = Field(
         1024, description="tokens of a program at most; of a Qwen 20 squares take 550, 36 take 1,000"
     )

@@ -18,7 +18,7 @@ from arcslim.tasks.drawing_parse import parse_program
 
 @dataclass
 class HerState:
-    """``seen``: keys of the images that were trained on. ``best_program``: the source of the best drawing so far, whose
+    """``seen``: keys of the images that were trained on, or that were drawn where nothing is trained. ``best_program``: the source of the best drawing so far, whose
     pixel accuracy is ``best_accuracy``. ``dry``: epochs since anything new was drawn. ``errors``: of each program that
     may be replayed the loss when it was last trained on, by its source.
     """
@@ -44,6 +44,10 @@ class HerState:
         if accuracy == 1.0 and self.solved_at is None:
             self.solved_at = self.generations
         return accuracy
+
+    def saw(self, looked: LookedBack) -> None:
+        """Where nothing is trained an image is new once all the same: else ``patience`` would never end."""
+        self.seen.update(image_key(drawing.output) for drawing in looked.new)
 
     def trained(self, pairs: tuple[Pair, ...], errors: tuple[float, ...], *, keep: bool) -> None:
         """Pairs that were trained on just now, with their losses; ``keep`` them to be replayed."""

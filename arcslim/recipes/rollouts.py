@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from arcslim.config import Config
-from arcslim.policy.generate import EntropyMeter, generate, to_completion
+from arcslim.policy.generate import generate, to_completion
 from arcslim.policy.load import Policy
+from arcslim.policy.sampling import EntropyMeter
 from arcslim.prompts.nouns import Completion
 from arcslim.prompts.parse import parse
 from arcslim.recipes.prepare import Asked, string_prompt

@@ -12,6 +12,7 @@ from arcslim.config import GenerationSection
 from arcslim.errors import InputError
 from arcslim.policy.generate import generate, to_completion
 from arcslim.policy.load import Policy
+from arcslim.policy.sampling import EntropyMeter, RowTemperatures, Sampling
 
 Load = Callable[..., Policy]
 PROMPTS = [[65, 66, 67], list(range(40, 70)), [70], list(range(80, 92))]
@@ -37,7 +38,7 @@ def test_order_shape_and_batches(policy: Policy) -> None:
     seen = []
     out = generate(policy, PROMPTS, section(), samples=3, batch=5, seed=1, on_batch=lambda *at: seen.append(at))
     assert [len(group) for group in out] == [3, 3, 3, 3]
-    assert seen == [(5, 12), (10, 12), (12, 12)]
+    assert seen == [(4, 12), (8, 12), (12, 12)]  # three batches it takes, so three alike
     assert all(1 <= len(c.token_ids) <= 10 for group in out for c in group)
     assert len({c.token_ids for group in out for c in group}) == 12  # samples of a group differ
 
@@ -79,8 +80,8 @@ def test_shared_prompts_and_leaving_rows_change_nothing(policy: Policy) -> None:
     prompts = [prompt for prompt in PROMPTS for _ in range(3)]
     greedy = section(40, top_k=1, repetition_penalty=5.0)  # else a random model says one token for ever
     policy.model.eval()
-    fast = module._draw_on_cpu(many, prompts, greedy, 0, None)
-    plain = module._draw_with_transformers(many, prompts, greedy, 0, None)
+    fast = module._draw_on_cpu(many, prompts, Sampling(greedy), 0)
+    plain = module._draw_with_transformers(many, prompts, Sampling(greedy), 0)
     policy.model.train().to(torch.bfloat16)
     fast_completions = [to_completion(many, tokens) for tokens in fast]
     assert fast_completions == [to_completion(many, tokens) for tokens in plain]
@@ -92,8 +93,6 @@ def test_the_entropy_of_what_is_drawn_is_measured(policy: Policy) -> None:
     """By hand: a coin is worth ln 2, a sure token 0, and a row that has ended does not count."""
     import torch
 
-    from arcslim.policy.generate import EntropyMeter
-
     meter = EntropyMeter(policy)
     assert meter.mean is None
     end = policy.end_token_ids[0]
@@ -102,6 +101,44 @@ def test_the_entropy_of_what_is_drawn_is_measured(policy: Policy) -> None:
     scores = torch.tensor([coin, sure, coin])
     assert meter(torch.tensor([[live], [live], [end]]), scores) is scores
     assert meter.mean == pytest.approx(math.log(2) / 2)
+
+
+def test_each_row_is_drawn_at_its_own_temperature(policy: Policy) -> None:
+    """Nearly greedy rows beside hot ones, past sweeps in which rows leave: the cold ones all say the likeliest."""
+    import torch
+
+    policy.model.to(torch.float32)
+    ends = (*policy.end_token_ids, *range(0, 250, 10))  # so many that the hot rows do end
+    many = Policy(policy.model, policy.tokenizer, ends, (), "cpu")
+    heat = [1e-4, 3.0, 1e-4, 3.0, 3.0, 1e-4]
+    (mixed,) = generate(many, PROMPTS[:1], section(40, top_p=0.95), samples=6, batch=6, seed=1, temperatures=heat)
+    (same,) = generate(many, PROMPTS[:1], section(40, top_k=1), samples=1, batch=1, seed=0)
+    policy.model.to(torch.bfloat16)
+    assert [row.token_ids for row, at in zip(mixed, heat, strict=True) if at < 1] == [same[0].token_ids] * 3
+    hot = [row.token_ids for row, at in zip(mixed, heat, strict=True) if at > 1]
+    assert len({*hot, same[0].token_ids}) == 4
+    assert len({len(row) for row in hot}) > 1
+    with pytest.raises(InputError, match="2 temperatures for 3 samples"):
+        generate(policy, PROMPTS[:1], section(), samples=3, batch=1, seed=0, temperatures=[1.0, 1.0])
+
+
+def test_one_temperature_for_every_row_is_that_temperature(policy: Policy) -> None:
+    """Ours comes before top-p, as transformers' own does: the same distribution, so the same tokens."""
+    kind = section(12, temperature=0.5, top_p=0.7)
+    plain = generate(policy, PROMPTS, kind, samples=2, batch=8, seed=3)
+    assert (
+        generate(policy, PROMPTS, section(12, top_p=0.7), samples=2, batch=8, seed=3, temperatures=[0.5, 0.5]) == plain
+    )
+    assert (
+        generate(policy, PROMPTS, section(12, top_p=0.7), samples=2, batch=8, seed=3, temperatures=[2.0, 2.0]) != plain
+    )
+
+
+def test_a_temperature_divides_its_own_row() -> None:
+    import torch
+
+    scores = torch.tensor([[1.0, 2.0], [1.0, 2.0]])
+    assert RowTemperatures([0.5, 2.0])(torch.zeros(2, 1), scores).tolist() == [[2.0, 4.0], [0.5, 1.0]]
 
 
 def test_training_mode_is_as_before_and_dropout_is_off(policy: Policy) -> None:
