@@ -60,7 +60,7 @@ def plan(
     from arcslim.memory.plan import make_plan
     from arcslim.memory.setup import Request, setup_of
 
-    recipe = recipe or _recipe_of(preset)
+    recipe = recipe or recipe_of(preset)
     flags = {
         "model.name": model,
         "model.load_in_4bit": None if quantisation is None else quantisation == "nf4",
@@ -82,7 +82,7 @@ def plan(
         raise typer.Exit(DOES_NOT_FIT)
 
 
-def _recipe_of(preset: str | None) -> Literal["grpo", "sft"]:
+def recipe_of(preset: str | None) -> Literal["grpo", "sft"]:
     """The recipe whose command the preset's header gives; grpo where it gives none."""
     run = find_preset(preset).entry("Run") if preset is not None else ""
     return "sft" if "arcslim sft" in run else "grpo"
