@@ -2,10 +2,47 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
+
+from arcslim.config import LORA_TARGETS as LINEAR
 from arcslim.config import Config
 from arcslim.findings import Findings
 
 EMBEDDED = "tiny-draw"
+UNREAD = ("data", "prompt", "reward", "grpo", "generation", "watch")  # sections
+"""Sections that are of tasks and their answers, and no drawing has."""
+TWINS = {
+    "model.name": "model",
+    "model.load_in_4bit": "load_in_4bit",
+    "lora.r": "lora_r",
+    "lora.lora_alpha": "lora_alpha",
+    "lora.target_modules": "target_modules",
+    "lora.use_rslora": "use_rslora",
+    "lora.use_dora": "use_dora",
+    "optim.learning_rate": "learning_rate",
+    "optim.max_grad_norm": "max_grad_norm",
+    "optim.warmup_steps": "warmup",
+    "optim.per_device_train_batch_size": "batch_size",
+    "generation.temperature": "samplers",
+    "generation.top_p": "top_p",
+    "generation.rollout_batch": "rollout_batch",
+    "generation.max_completion_length": "max_completion_length",
+    "run.max_steps": "max_epochs",
+    "run.save_steps": "save_epochs",
+}
+"""What another recipe reads, and HER's own knob for it."""
+BASE_TWINS = {
+    name: f"base.{own}"
+    for name, own in TWINS.items()
+    if name in ("model.name", "optim.learning_rate", "optim.warmup_steps", "optim.per_device_train_batch_size")
+}
+BASE_TWINS |= {
+    "run.max_steps": "base.max_steps",
+    "run.save_steps": "base.save_steps",
+    "run.eval_steps": "base.save_steps",
+}
+UNREAD_RUN = ("eval_steps", "eval_samples", "eval_batch", "test_samples", "early_stop", "sample_every")
 SLOW = 1e-4  # under it an adapter of a million parameters hardly moves in an epoch
 
 
@@ -37,6 +74,14 @@ def check_her(config: Config, found: Findings) -> None:
             f"her.{knob} = {str(getattr(her, knob)).lower()} takes out what makes HER work: for comparison only",
             f"her.{knob}={str(not getattr(her, knob)).lower()}",
         )
+    found.refuse(
+        her.use_dora and config.model.fast_inference,
+        ("her.use_dora", "model.fast_inference"),
+        "vLLM cannot serve DoRA adapters (her.use_dora with model.fast_inference)",
+        "set one of the two to false",
+    )
+    _warn_odd_modules(her.target_modules, found)
+    warn_unread(TWINS, found)
     found.warn(
         len({sampler.temperature for sampler in her.draws}) == 1 and her.draws[0].temperature < 0.5,
         ("her.samplers",),
@@ -45,9 +90,32 @@ def check_her(config: Config, found: Findings) -> None:
     )
 
 
+def _warn_odd_modules(modules: tuple[str, ...], found: Findings) -> None:
+    odd = [name for name in modules if name not in LINEAR]
+    near = [match for name in odd for match in difflib.get_close_matches(name, LINEAR, n=1)]
+    found.warn(
+        bool(odd),
+        ("her.target_modules",),
+        f"her.target_modules has {', '.join(odd)}: no linear layer of a Qwen or a Llama is called so",
+        f"did you mean {', '.join(near)}?" if near else f"theirs are {', '.join(LINEAR)}",
+    )
+
+
+def warn_unread(twins: Mapping[str, str], found: Findings) -> None:
+    """Of what was typed with ``--set`` all that is another recipe's, with HER's own knob where it has one."""
+    for name, place in found.origins.items():
+        section, _, knob = name.partition(".")
+        unread = name in twins or section in UNREAD or (section == "run" and knob in UNREAD_RUN)
+        if unread and place.startswith("--set"):  # a preset serves every recipe
+            hint = f"set her.{twins[name]}" if name in twins else "leave it out"
+            found.warn(True, (name,), f"{name} has no effect here", hint)
+
+
 def check_base(config: Config, found: Findings) -> None:
     """Refuse what `arcslim her pretrain` would do."""
     base = config.her.base
+    _warn_odd_modules(config.her.target_modules, found)
+    warn_unread(TWINS | BASE_TWINS, found)
     found.refuse(
         base.min_side > base.max_side,
         ("her.base.min_side", "her.base.max_side"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, NamedTuple, Self
+import re
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator
 
 from arcslim.section import Count, Positive, Section, Share
 
+_SAMPLER = re.compile(r"([0-9]{1,9})@([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)")
 NO_COUNT = 'a sampler is COUNT@TEMPERATURE, as "128@0.9"'
 
 
@@ -28,6 +30,7 @@ class BaseSection(Section):
         96_000, description="random drawings, made once; beyond them they are gone through again"
     )
     max_steps: Positive = Field(6000, description="optimizer steps")
+    save_steps: Positive = Field(1500, description="optimizer steps between checkpoints, each with a measurement")
     batch_size: Positive = Field(16, description="drawings an update")
     per_device_train_batch_size: Positive = Field(16, description="drawings in one forward and backward")
     learning_rate: Annotated[float, Field(gt=0, lt=1)] = 1e-4
@@ -107,20 +110,20 @@ class HerSection(Section):
     def generations_an_epoch(self) -> int:
         return sum(sampler.number for sampler in self.draws)
 
-    @model_validator(mode="after")
-    def _samplers_can_be_read(self) -> Self:
-        for text in self.samplers:
+    @field_validator("samplers")
+    @classmethod
+    def _samplers_can_be_read(cls, samplers: tuple[str, ...]) -> tuple[str, ...]:
+        for text in samplers:
             read_sampler(text)
-        return self
+        return samplers
 
 
 def read_sampler(text: str) -> Sampler:
     """``8@0.1``. Raises ValueError for anything else."""
-    count, at, temperature = text.partition("@")
-    try:
-        sampler = Sampler(int(count), float(temperature))
-    except ValueError:
-        raise ValueError(f"{NO_COUNT}; it is {text!r}") from None
-    if not at or sampler.number < 1 or not math.isfinite(sampler.temperature) or sampler.temperature <= 0:
+    found = _SAMPLER.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{NO_COUNT}; it is {text!r}")
+    sampler = Sampler(int(found[1]), float(found[2]))
+    if sampler.number < 1 or not math.isfinite(sampler.temperature) or sampler.temperature <= 0:
         raise ValueError(f"{NO_COUNT}, both above 0; it is {text!r}")
     return sampler

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from arcslim.cli.options import DryRun, Force, MaxSteps, Model, Preset, Resume, RunDir, Seed, Sets, TrainOptions
+from arcslim.cli.options import DryRun, Force, Preset, Resume, RunDir, Seed, Sets, TrainOptions
 from arcslim.cli.train import check_early, command, resume_line, tell_resolved
 from arcslim.config import Config
 from arcslim.errors import InputError, RunFolderError
@@ -21,11 +21,23 @@ from arcslim.runs.console import Tee
 
 TARGET_FILE, PROGRAM_FILE = "target.json", "program.txt"
 REDRAW_SECONDS = 60
+LOOKED_AT = 2000  # drawings of which a dry run counts the tokens: they are all of one kind
 
 app = typer.Typer(
     help="Hindsight experience replay: learn at test time to draw a target that the model cannot draw.",
     invoke_without_command=True,
 )
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model", help="a run of `her pretrain`, a model or adapter folder, a hub id, or `tiny-draw` \\[her.model]"
+    ),
+]
+BaseModel = Annotated[
+    str | None,
+    typer.Option("--model", help="what learns to draw: a hub id, a folder, or `tiny-draw` \\[her.base.model]"),
+]
+BaseSteps = Annotated[int | None, typer.Option("--max-steps", help="optimizer steps \\[her.base.max_steps]")]
 Target = Annotated[
     str | None,
     typer.Option(
@@ -112,11 +124,13 @@ def _draw_pictures(folder: Path, target: list[list[int]]) -> None:
 def _dry_run(resolved: Resolved) -> None:
     from arcslim.cli.dry_run import section, tokenizer_or_stand_in
     from arcslim.recipes.her import epochs_of, model_of, question_of, target_of
+    from arcslim.recipes.her_base import refuse_other_question
     from arcslim.recipes.her_prompt import DrawingPrompts
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
     check_early(config, "her")
     tell_resolved(resolved, console)
+    refuse_other_question(config.her.model, config.her.prompt, "her.prompt")
     tokenizer, notes = tokenizer_or_stand_in(config.model_copy(update={"model": model_of(config)}))
     wanted, her_section = target_of(config), config.her
     prompts = DrawingPrompts(tokenizer, her_section.prompt)
@@ -177,8 +191,8 @@ def redrawn(folder: Path, *, solved: bool) -> str:
 @app.command()
 def pretrain(
     preset: Preset = None,
-    model: Model = None,
-    max_steps: MaxSteps = None,
+    model: BaseModel = None,
+    max_steps: BaseSteps = None,
     run_dir: RunDir = None,
     resume: Resume = None,
     seed: Seed = None,
@@ -211,17 +225,26 @@ def _run_pretrain(*arguments: Any, **named: Any) -> Any:
 
 def _dry_run_pretrain(resolved: Resolved) -> None:
     from arcslim.cli.dry_run import count_lines, section, tokenizer_or_stand_in
+    from arcslim.recipes.her_base import refuse_other_question
     from arcslim.recipes.her_pretrain import as_sft, prepare_drawings
     from arcslim.recipes.sft_rows import truncation_lines
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
     check_early(config, "her-pretrain")
     tell_resolved(resolved, console)
-    config = as_sft(config)
-    tokenizer, notes = tokenizer_or_stand_in(config)
-    data = prepare_drawings(config, tokenizer)
+    base = config.her.base
+    refuse_other_question(base.model, base.prompt, "her.base.prompt")
+    tokenizer, notes = tokenizer_or_stand_in(as_sft(config))
+    data = prepare_drawings(as_sft(_with_few_drawings(config)), tokenizer)
+    if base.drawings > LOOKED_AT:
+        notes = [*notes, f"counted on the first {LOOKED_AT:,} of {base.drawings:,} drawings"]
     section(console, "Data", [*count_lines(data.counts), f"held out: {len(data.held)}", *notes])
     section(console, "Lengths", truncation_lines(data.truncation))
-    base = config.her.base
     section(console, "Updates", [f"{base.max_steps} updates of {base.batch_size} drawings each"])
     console.print("dry run: no weight was touched", style="bold")
+
+
+def _with_few_drawings(config: Config) -> Config:
+    base = config.her.base
+    few = base.model_copy(update={"drawings": min(base.drawings, LOOKED_AT)})
+    return config.model_copy(update={"her": config.her.model_copy(update={"base": few})})

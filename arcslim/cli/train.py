@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def check_early(config: Config, recipe: str) -> None:
     """What can be refused before a folder is made or anything is loaded, beside the configuration.
 
     Raises:
-        InputError: it was started as one of several processes.
+        InputError: it was started as one of several processes, or reports to a tracker that is not installed.
         RewardError: an own reward cannot be imported or called.
         ModelError: there is no such model folder, the name cannot be a model's, or it cannot be trained as asked.
     """
@@ -121,6 +122,7 @@ def check_early(config: Config, recipe: str) -> None:
             f"this was started as one of several processes (WORLD_SIZE={world_size}), and arcslim trains with one",
             "start it without torchrun or accelerate launch",
         )
+    prepare_report_to(config.run.report_to, variables=dict(os.environ))  # of a copy: here it only looks
     if recipe == "grpo":
         RewardSuite.from_config(config.reward).check(())
     model = config.model
@@ -129,7 +131,7 @@ def check_early(config: Config, recipe: str) -> None:
 
 
 def resume_line(recipe: str, path: Path) -> str:
-    return f"go on with: arcslim {recipe.replace('-', ' ')} --run-dir {path} --resume auto"
+    return f"go on with: arcslim {recipe.replace('-', ' ')} --run-dir {shlex.quote(str(path))} --resume auto"
 
 
 def sum_up(recipe: str, path: Path, outcome: Any, config: Config) -> None:

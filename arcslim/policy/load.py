@@ -159,6 +159,7 @@ def load_policy(
         if source.kind == "adapter":
             notes += adapter_differences(source.name, lora, knobs)
     elif trainable and not model.full_finetuning:
+        _refuse_missing_modules(loaded, lora, (knobs or {}).get("target_modules", "lora.target_modules"))
         with print_to_log():
             loaded = unsloth.FastLanguageModel.get_peft_model(
                 loaded, **peft_arguments(model, lora, seed=seed, on_gpu=device != "cpu")
@@ -167,6 +168,17 @@ def load_policy(
         loaded.requires_grad_(False)
     mended = _mend_model(loaded, tokenizer)
     return Policy(loaded, mended.tokenizer, mended.end_token_ids, (*notes, *mended.notes), device, model.fast_inference)
+
+
+def _refuse_missing_modules(model: Any, lora: LoraSection, knob: str) -> None:
+    """PEFT raises only where none of the names is found: a slip in one would be an adapter that lacks it, unsaid."""
+    there = {name.rpartition(".")[2] for name, module in model.named_modules() if hasattr(module, "in_features")}
+    missing = [name for name in lora.target_modules if name.rpartition(".")[2] not in there]
+    if missing:
+        raise InputError(
+            f"{knob} names {', '.join(missing)}, which this model has not",
+            f"its linear layers are {', '.join(sorted(there))}",
+        )
 
 
 def _with_weights(source: Source, model: ModelSection, *, on_gpu: bool) -> tuple[Source, list[str]]:

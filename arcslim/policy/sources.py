@@ -148,7 +148,8 @@ def adapter_differences(folder: str, lora: LoraSection, knobs: Mapping[str, str]
     have_targets = config.get("target_modules")
     if isinstance(have_targets, list) and set(have_targets) != set(lora.target_modules):
         notes.append(
-            f"lora.target_modules is {', '.join(sorted(lora.target_modules))}, but the adapter has "
+            f"{(knobs or {}).get('target_modules', 'lora.target_modules')} is "
+            f"{', '.join(sorted(lora.target_modules))}, but the adapter has "
             f"{', '.join(sorted(map(str, have_targets)))}: the adapter's are in force"
         )
     return notes

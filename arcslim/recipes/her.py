@@ -20,6 +20,7 @@ from arcslim.learning.priorities import draw_by_priority, lap_priorities
 from arcslim.policy.generate import generate
 from arcslim.policy.load import Policy, load_policy, load_trained, save_adapter
 from arcslim.prompts.nouns import Completion
+from arcslim.recipes.her_base import refuse_other_question
 from arcslim.recipes.her_learner import Learned, Learner
 from arcslim.recipes.her_prompt import DrawingPrompts
 from arcslim.recipes.her_records import checkpoint, figures, record, task_row
@@ -32,6 +33,9 @@ from arcslim.tasks.drawing_parse import parse_program
 from arcslim.tasks.targets import Target, target
 
 SOLVED = "solved"
+KNOBS = {"r": "her.lora_r"} | {
+    name: f"her.{name}" for name in ("lora_alpha", "target_modules", "use_rslora", "use_dora")
+}  # where the adapter's fields come from
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ def run(
     her, wanted = config.her, target_of(config)
     for note in wanted.notes:
         sink.event(0, "warning", note)
-    policy = load_policy(model_of(config), adapter_of(her, config.lora), seed=config.run.seed, cache_dir=cache_dir)
+    refuse_other_question(her.model, her.prompt, "her.prompt")
+    adapter, seed = adapter_of(her, config.lora), config.run.seed
+    policy = load_policy(model_of(config), adapter, seed=seed, cache_dir=cache_dir, knobs=KNOBS)
     for note in policy.notes:
         sink.event(0, "start", note)
     prompts = DrawingPrompts(policy.tokenizer, her.prompt)
@@ -138,8 +144,13 @@ def epochs_of(her: HerSection) -> int:
 
 def model_of(config: Config) -> ModelSection:
     """The model section, with HER's own model in HER's own form."""
-    her = config.her
-    return config.model.model_copy(update={"name": her.model, "load_in_4bit": her.load_in_4bit})
+    return renamed(config.model, config.her.model, load_in_4bit=config.her.load_in_4bit)
+
+
+def renamed(model: ModelSection, name: str, *, load_in_4bit: bool) -> ModelSection:
+    """The section with another model; a revision is of the one that it was given for."""
+    revision = model.revision if model.name == name else None
+    return model.model_copy(update={"name": name, "revision": revision, "load_in_4bit": load_in_4bit})
 
 
 def adapter_of(her: HerSection, lora: LoraSection) -> LoraSection:

@@ -15,14 +15,15 @@ from arcslim.her_config import BaseSection
 from arcslim.policy.generate import generate
 from arcslim.policy.load import Policy
 from arcslim.prompts.drawing import program_text
-from arcslim.recipes.her import adapter_of
+from arcslim.recipes.her import adapter_of, renamed
+from arcslim.recipes.her_base import refuse_other_question
 from arcslim.recipes.her_prompt import DrawingPrompts
 from arcslim.recipes.sft import run as run_sft
 from arcslim.recipes.sft_prepare import SftData, limit_of
 from arcslim.recipes.sft_rows import TrainingRow, Truncation, within_limit
 from arcslim.recipes.sink import RunStore, Sink, StopSignal
 from arcslim.recipes.training import Outcome
-from arcslim.tasks.drawing import DrawingRefused
+from arcslim.tasks.drawing import DrawingRefused, Image
 from arcslim.tasks.drawing_choice import Drawing, image_key, same_image
 from arcslim.tasks.drawing_parse import parse_program
 from arcslim.tasks.random_drawings import drawing_at
@@ -30,7 +31,7 @@ from arcslim.tasks.random_drawings import drawing_at
 SOURCE = "random drawings"
 HELD_SEED = 1_000_000_007  # added to the run's: no drawing is of both
 SAMPLES, BATCH = 8, 128
-CHECK_EVERY = 1000
+AT_ONCE = 1000  # drawings between looks at whether a stop is asked for
 
 
 def run(
@@ -43,6 +44,7 @@ def run(
         Stopped: a stop was asked for; everything is saved.
     """
     base = config.her.base
+    refuse_other_question(base.model, base.prompt, "her.base.prompt")
     unseen = [_drawing(base, config.run.seed + HELD_SEED, index) for index in range(base.held_out)]
 
     def measure(policy: Policy) -> dict[str, float]:
@@ -71,8 +73,8 @@ def as_sft(config: Config) -> Config:
             "num_train_epochs": 1.0,
         }
     )
-    model = config.model.model_copy(update={"name": base.model, "load_in_4bit": her.load_in_4bit})
-    every = max(base.max_steps // 4, 1)
+    model = renamed(config.model, base.model, load_in_4bit=her.load_in_4bit)
+    every = base.save_steps
     run = run_section.model_copy(update={"eval_steps": every, "save_steps": every, "early_stop": 0})
     lora = adapter_of(her, config.lora)
     return config.model_copy(update={"sft": sft, "model": model, "lora": lora, "run": run})
@@ -108,23 +110,32 @@ def _drawing(base: BaseSection, seed: int, index: int) -> Drawing:
 def _rows(
     base: BaseSection, seed: int, number: int, prompts: DrawingPrompts, check: Callable[[], None] | None
 ) -> Iterator[TrainingRow]:
-    for index in range(number):
-        if check is not None and index % CHECK_EVERY == 0:
+    """Many at a time: a tokenizer has a thread for each core."""
+    for start in range(0, number, AT_ONCE):
+        if check is not None:
             check()
-        drawing = _drawing(base, seed, index)
-        assert drawing.input is not None
-        prompt = prompts.ids(drawing.input, drawing.output)
-        ids = np.array([*prompt, *prompts.program_ids(drawing.program)], dtype=np.int32)
-        pair = image_key(drawing.input) + b">" + image_key(drawing.output)
-        yield TrainingRow(f"drawing-{index}", SOURCE, ids, len(prompt), hashlib.sha256(pair).digest())
+        indices = range(start, min(start + AT_ONCE, number))
+        drawings = [_drawing(base, seed, index) for index in indices]
+        asked = prompts.many_ids([(blank_of(drawing), drawing.output) for drawing in drawings])
+        answers = prompts.many_program_ids([drawing.program for drawing in drawings])
+        for index, drawing, prompt, program in zip(indices, drawings, asked, answers, strict=True):
+            ids = np.array([*prompt, *program], dtype=np.int32)
+            pair = image_key(blank_of(drawing)) + b">" + image_key(drawing.output)
+            yield TrainingRow(f"drawing-{index}", SOURCE, ids, len(prompt), hashlib.sha256(pair).digest())
+
+
+def blank_of(drawing: Drawing) -> Image:
+    """What a random drawing was drawn on; they all have one."""
+    assert drawing.input is not None
+    return drawing.input
 
 
 def pass_rates(policy: Policy, drawings: list[Drawing], config: Config, stop: StopSignal) -> dict[str, float]:
     """``eval/pass@1`` and ``eval/pass@8``: programs that draw their image, and images that one of eight draws."""
     base = config.her.base
     prompts = DrawingPrompts(policy.tokenizer, base.prompt)
-    questions = [prompts.ids(drawing.input, drawing.output) for drawing in drawings if drawing.input is not None]
-    longest = max(len(prompts.program_ids(drawing.program)) for drawing in drawings)
+    questions = prompts.many_ids([(blank_of(drawing), drawing.output) for drawing in drawings])
+    longest = max(map(len, prompts.many_program_ids([drawing.program for drawing in drawings])))
     sampling = GenerationSection(max_completion_length=longest, temperature=base.temperature, top_p=config.her.top_p)
     answers = generate(
         policy,

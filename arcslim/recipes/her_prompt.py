@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from arcslim.prompts.drawing import compact_text, drawing_messages
@@ -23,11 +24,21 @@ class DrawingPrompts:
         return str(rendered)
 
     def ids(self, blank: Image, image: Image) -> list[int]:
-        return self._encode(self.text(blank, image))
+        """Token ids of the question."""
+        return self.many_ids([(blank, image)])[0]
 
     def program_ids(self, program: Program) -> list[int]:
         """The program as a model writes it, with the end token."""
-        return [*self._encode(program.to_source()), int(self._tokenizer.eos_token_id)]
+        return self.many_program_ids([program])[0]
 
-    def _encode(self, text: str) -> list[int]:
-        return list(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    def many_ids(self, pairs: Sequence[tuple[Image, Image]]) -> list[list[int]]:
+        """Token ids of the questions for pairs of a blank image and an image."""
+        return self._encode([self.text(blank, image) for blank, image in pairs])
+
+    def many_program_ids(self, programs: Sequence[Program]) -> list[list[int]]:
+        """Each program as a model writes it, with the end token."""
+        end = int(self._tokenizer.eos_token_id)
+        return [[*ids, end] for ids in self._encode([program.to_source() for program in programs])]
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [list(ids) for ids in self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
