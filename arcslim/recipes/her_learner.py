@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from arcslim.config import Config
 from arcslim.policy.load import Policy
+from arcslim.policy.precision import mixed_precision
 from arcslim.recipes.her_prompt import DrawingPrompts
 from arcslim.recipes.hindsight import Pair
 from arcslim.recipes.sft_rows import IGNORED
@@ -29,12 +30,14 @@ OPTIMIZER = "optimizer.pt"
 class Learned:
     """What an epoch did. ``errors``: the loss of each pair, summed over its program's tokens, in nats, as it was met.
 
-    ``loss``: their mean a token. ``skipped``: updates whose gradient was not finite, which changed nothing.
+    ``loss``: their mean a token. ``learning_rate``: of the last update. ``skipped``: updates whose gradient was not
+    finite, which changed nothing.
     """
 
     errors: tuple[float, ...]
     loss: float
     grad_norm: float
+    learning_rate: float
     tokens: int
     updates: int
     skipped: int
@@ -48,6 +51,7 @@ class Learner:
         model: Any = policy.model
         self._weights = [weight for weight in model.parameters() if weight.requires_grad]
         self._optimizer = self._fresh_optimizer()
+        self._cast, self._scaler = _precision(policy.device)
 
     def _fresh_optimizer(self) -> Any:
         optim, her = self._config.optim, self._config.her
@@ -75,24 +79,28 @@ class Learner:
         norms: list[float] = []
         tokens = skipped = 0
         for number, batch in enumerate(batches):
+            rate = her.learning_rate * warmed_up(number, len(batches), her.warmup)
             for group in self._optimizer.param_groups:
-                group["lr"] = her.learning_rate * warmed_up(number, len(batches), her.warmup)
+                group["lr"] = rate
             ids, labels = self._batch(batch)
             losses = self._losses(ids, labels)  # (B,)
             trained = int((labels[:, 1:] != IGNORED).sum())
             loss: Any = losses.sum() / trained
-            loss.backward()
+            self._scaler.scale(loss).backward()
+            self._scaler.unscale_(self._optimizer)
             norm = float(torch.nn.utils.clip_grad_norm_(self._weights, her.max_grad_norm))
             if math.isfinite(norm):
-                self._optimizer.step()
+                self._scaler.step(self._optimizer)
                 norms.append(norm)
             else:  # a gradient taken away, and not zeroed: with zeros AdamW would still move by its momentum
                 skipped += 1
+            self._scaler.update()
             self._optimizer.zero_grad(set_to_none=True)
             errors += losses.detach().tolist()
             tokens += trained
         mean_norm = sum(norms) / len(norms) if norms else math.nan
-        return Learned(tuple(errors), sum(errors) / max(tokens, 1), mean_norm, tokens, len(batches), skipped)
+        mean_loss = sum(errors) / max(tokens, 1)
+        return Learned(tuple(errors), mean_loss, mean_norm, rate, tokens, len(batches), skipped)
 
     def _losses(self, ids: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy of each row, summed over its labelled tokens; (B, T) both → (B,), float32."""
@@ -100,8 +108,7 @@ class Learner:
         from torch.nn.functional import cross_entropy
 
         model: Any = self._policy.model
-        on_gpu = self._policy.device != "cpu"
-        with torch.autocast(self._policy.device if on_gpu else "cpu", torch.bfloat16, enabled=on_gpu):
+        with torch.autocast(self._policy.device, self._cast, enabled=self._cast is not None):
             logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits  # (B, T, V); padded on the right
         flat = cross_entropy(
             logits[:, :-1].float().flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED, reduction="none"
@@ -126,22 +133,35 @@ class Learner:
         return ids.to(device), labels.to(device)
 
     def save(self, folder: Path) -> None:
-        """The optimizer's state, beside the weights."""
+        """The optimizer's state, beside the weights; of fp16 also how far losses are scaled."""
         import torch
 
-        torch.save(self._optimizer.state_dict(), folder / OPTIMIZER)
+        torch.save({"optimizer": self._optimizer.state_dict(), "scaler": self._scaler.state_dict()}, folder / OPTIMIZER)
 
     def load(self, folder: Path) -> None:
         """Unpickles nothing but tensors and numbers."""
         import torch
 
-        self._optimizer.load_state_dict(torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu"))
+        saved = torch.load(folder / OPTIMIZER, weights_only=True, map_location="cpu")
+        self._optimizer.load_state_dict(saved["optimizer"])
+        self._scaler.load_state_dict(saved["scaler"])
 
 
 def warmed_up(update: int, updates: int, warmup: float) -> float:
     """The share of the full rate at ``update``, counted from 0: it rises over ``warmup`` of them, then is 1."""
     rising = warmup * updates
     return 1.0 if rising < 1 else min((update + 1) / rising, 1.0)
+
+
+def _precision(device: str) -> tuple[Any, Any]:
+    """The autocast's type (None: none, on a CPU), and the scaler of losses, which does nothing but in fp16: a GPU
+    before Ampere has no bf16, and small gradients vanish in fp16."""
+    import torch
+
+    if device == "cpu":
+        return None, torch.amp.GradScaler(device, enabled=False)
+    half = mixed_precision(on_gpu=True)["fp16"]
+    return torch.float16 if half else torch.bfloat16, torch.amp.GradScaler(device, enabled=half)
 
 
 def optimizer_class(name: str, *, on_gpu: bool) -> Any:

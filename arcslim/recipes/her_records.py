@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from arcslim.policy.load import Policy, save_adapter
+from arcslim.prompts.nouns import Completion
 from arcslim.recipes.her_learner import Learned, Learner
 from arcslim.recipes.her_prompt import DrawingPrompts
 from arcslim.recipes.her_state import HerState
-from arcslim.recipes.hindsight import LookedBack
+from arcslim.recipes.hindsight import CUT_OFF, LookedBack
 from arcslim.recipes.sink import RunStore, SampleRow, Sink, TaskRow
-from arcslim.tasks.drawing_choice import Drawing, code_length, pixel_accuracy
+from arcslim.tasks.drawing_choice import code_length, pixel_accuracy
 from arcslim.tasks.targets import Target
 
 SOURCE, ACCURACY = "draw", "pixel_accuracy"
@@ -31,6 +32,9 @@ def figures(state: HerState, looked: LookedBack, learned: Learned | None, reache
         "her/novel_rate": len(looked.new) / drawn,
         "her/trained_images": float(len(state.seen)),
         "her/solved": float(state.solved_at is not None),
+        "completion/tokens_mean": looked.tokens / drawn,
+        "completion/cut_off_rate": looked.refused[CUT_OFF] / drawn,
+        "tokens/completion": float(looked.tokens),
     }
     values |= {f"her/refused/{reason}": number / drawn for reason, number in looked.refused.items()}
     if looked.distinct:
@@ -40,6 +44,7 @@ def figures(state: HerState, looked: LookedBack, learned: Learned | None, reache
         values |= {
             "loss": learned.loss,
             "optim/grad_norm": learned.grad_norm,
+            "optim/lr": learned.learning_rate,
             "tokens/trained": float(learned.tokens),
             "her/updates": float(learned.updates),
             "her/skipped_updates": float(learned.skipped),
@@ -48,10 +53,16 @@ def figures(state: HerState, looked: LookedBack, learned: Learned | None, reache
 
 
 def sample_rows(looked: LookedBack, wanted: Target, epoch: int) -> list[SampleRow]:
-    """The drawings of an epoch that come nearest, best first, as rows of ``samples.jsonl``."""
+    """The drawings of an epoch that come nearest, best first, as rows of ``samples.jsonl``; then one program of each
+    reason for which some came to nothing."""
     scored = [(pixel_accuracy(drawing.output, wanted.image), drawing) for drawing in looked.distinct]
     scored.sort(key=lambda item: -item[0])
-    return [_row(drawing, accuracy, epoch) for accuracy, drawing in scored[:MOST_ROWS]]
+    rows = []
+    for accuracy, drawing in scored[:MOST_ROWS]:
+        row = _row(epoch, looked.written[drawing], accuracy)
+        row |= {"answer": drawing.output.tolist(), "program": drawing.program.to_source()}
+        rows.append(row)
+    return rows + [_row(epoch, completion, 0.0, reason) for reason, completion in looked.spoiled.items()]
 
 
 def record(sink: Sink, looked: LookedBack, wanted: Target, epoch: int, values: dict[str, float]) -> None:
@@ -63,19 +74,19 @@ def record(sink: Sink, looked: LookedBack, wanted: Target, epoch: int, values: d
         sink.event(epoch, "skipped_step", words)
 
 
-def _row(drawing: Drawing, accuracy: float, epoch: int) -> SampleRow:
+def _row(epoch: int, written: Completion, accuracy: float, reason: str | None = None) -> SampleRow:
     return {
         "step": epoch,
         "group": 0,
         "prompt_id": SOURCE,
         "task_id": SOURCE,
-        "completion": drawing.program.to_source(),
+        "completion": written.text,
         "thinking": "",
-        "answer": drawing.output.tolist(),
-        "reason": None,
-        "cut_off": False,
+        "answer": None,
+        "reason": reason,
+        "cut_off": written.cut_off,
         "thinking_tokens": 0,
-        "completion_tokens": 0,
+        "completion_tokens": len(written.token_ids),
         "score": {"total": accuracy, "parts": {ACCURACY: accuracy}, "weights": {ACCURACY: 1.0}},
         "advantage": 0.0,
     }

@@ -18,9 +18,9 @@ from arcslim.tasks.drawing_parse import parse_program
 
 @dataclass
 class HerState:
-    """``seen``: keys of the images that were trained on, or that were drawn where nothing is trained. ``best_program``: the source of the best drawing so far, whose
-    pixel accuracy is ``best_accuracy``. ``dry``: epochs since anything new was drawn. ``errors``: of each program that
-    may be replayed the loss when it was last trained on, by its source.
+    """``seen``: keys of the images that were trained on, or that were drawn where nothing is trained. ``best_program``:
+    the source of the best drawing so far, whose pixel accuracy is ``best_accuracy``. ``dry``: epochs since anything new
+    was drawn. ``errors``: of each program that may be replayed the loss when it was last trained on, by its source.
     """
 
     epoch: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -51,7 +51,8 @@ class LookedBack:
 
     ``drawn``: how many were sampled; ``refused``: why some are none, or change nothing, by reason. ``valid``: the
     others, pruned, in the order of sampling. ``distinct``: one of each image. ``new``: those whose image was never
-    trained on. ``pairs``: what to train on, in order.
+    trained on. ``pairs``: what to train on, in order. ``written``: what the model wrote for each drawing, and
+    ``spoiled`` the first that came to nothing, by reason. ``tokens``: of all programs together.
     """
 
     drawn: int
@@ -60,6 +61,9 @@ class LookedBack:
     distinct: tuple[Drawing, ...]
     new: tuple[Drawing, ...]
     pairs: tuple[Pair, ...]
+    written: Mapping[Drawing, Completion]
+    spoiled: Mapping[str, Completion]
+    tokens: int
 
     def best(self, target: Image) -> tuple[float, Drawing | None]:
         """The highest pixel accuracy, and the drawing that has it; 0 and None without any."""
@@ -76,19 +80,23 @@ def look_back(
     of ``seen``, order by accuracy. The pair's image is what the program drew (hindsight).
     """
     refused: Counter[str] = Counter()
-    valid = []
+    written: dict[Drawing, Completion] = {}
+    spoiled: dict[str, Completion] = {}
     for completion in completions:
         try:
-            valid.append(_read(completion, target.blank))
-        except DrawingRefused as error:
-            refused[error.reason] += 1
-        except _NothingDrawn as error:
-            refused[str(error)] += 1
+            written[_read(completion, target.blank)] = completion
+        except (DrawingRefused, _NothingDrawn) as error:
+            reason = error.reason if isinstance(error, DrawingRefused) else str(error)
+            refused[reason] += 1
+            spoiled.setdefault(reason, completion)
+    valid = tuple(written)
     distinct = shortest_by_image(valid) if her.shortest_only else _first_by_image(valid)
     new = novel(distinct, seen)
     chosen = ordered(new if her.novel_only else distinct, target.image, her.order, rng)
     pairs = tuple(_pairs(chosen, target, her, rng))
-    return LookedBack(len(completions), refused, tuple(valid), tuple(distinct), tuple(new), pairs)
+    tokens = sum(len(completion.token_ids) for completion in completions)
+    drawn = len(completions)
+    return LookedBack(drawn, refused, valid, tuple(distinct), tuple(new), pairs, written, spoiled, tokens)
 
 
 class _NothingDrawn(Exception):

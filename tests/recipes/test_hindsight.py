@@ -109,10 +109,34 @@ def test_an_epoch_without_a_valid_sample_comes_to_nothing() -> None:
 
 def test_a_sampler_is_count_and_temperature() -> None:
     assert read_sampler("8@0.1") == (8, 0.1)
-    for text in ("8", "0@1", "8@0", "8@nan", "@1", "a@b", "8@inf", "-1@1"):
+    assert read_sampler(" 8@.5 ") == (8, 0.5) and read_sampler("8@1e-2") == (8, 0.01)
+    for text in (
+        "8",
+        "0@1",
+        "8@0",
+        "8@nan",
+        "@1",
+        "a@b",
+        "8@inf",
+        "-1@1",
+        "\u0663@1",
+        "8@1_0",
+        "1_0@1",
+        "8@1@2",
+        "8@1e999",
+    ):
         with pytest.raises(ValueError, match="COUNT@TEMPERATURE"):
             read_sampler(text)
 
 
 def test_an_empty_program_has_no_call() -> None:
     assert np.array_equal(Program(()).run(LINES.blank), LINES.blank)
+
+
+def test_what_was_written_is_kept_with_what_became_of_it() -> None:
+    long = program(line(0, 5), line(0, 1))
+    found = looked(long, "import os", "import sys", "x")
+    (drawing,) = found.valid
+    assert found.written[drawing].text == long and drawing.program.to_source() != long
+    assert {reason: one.text for reason, one in found.spoiled.items()}.keys() == found.refused.keys()
+    assert "import os" in {one.text for one in found.spoiled.values()} and found.tokens == 4
