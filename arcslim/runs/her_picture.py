@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,13 @@ def pixels(cells: Cells, side: int = PANEL) -> npt.NDArray[np.uint8]:
     grid = np.asarray(cells, dtype=np.int64)
     size = max(side // max(grid.shape), 1)
     return np.kron(colours[grid], np.ones((size, size, 1), dtype=np.uint8))
+
+
+def as_png(picture: npt.NDArray[np.uint8]) -> bytes:
+    """A PNG of (height, width, 3) pixels."""
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, format="PNG")
+    return file.getvalue()
 
 
 def draw_strip(all_frames: Sequence[Frame], target: Cells, output: Path) -> Path:

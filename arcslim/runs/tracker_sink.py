@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from arcslim.runs.her_picture import pixels
+from arcslim.runs.her_picture import as_png, pixels
 from arcslim.runs.writing import as_number
 
 PROJECT, IMAGE = "arcslim", "her/best_drawing"
+
+
+class Board:
+    """TensorBoard's event file, by TensorBoard's own writer: torch's would bring torch with it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        load = importlib.import_module  # it has no types
+        self._file = load("tensorboard.summary.writer.event_file_writer").EventFileWriter(str(folder))
+        self._event = load("tensorboard.compat.proto.event_pb2").Event
+        self._summary = load("tensorboard.compat.proto.summary_pb2").Summary
+
+    def add(self, step: int, **value: Any) -> None:
+        """``value``: the fields of a ``Summary.Value``."""
+        summary = self._summary(value=[self._summary.Value(**value)])
+        self._file.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class TrackerSink:
@@ -22,12 +42,12 @@ class TrackerSink:
     def __init__(self, report_to: Sequence[str], run_dir: Path, load: Any = importlib.import_module) -> None:
         self._names, self._dir, self._load = tuple(report_to), run_dir, load
         self._loggers: list[Any] = []
-        self._writer: Any = None
+        self._writer: Board | None = None
 
     def __enter__(self) -> TrackerSink:
         for name in self._names:
             if name == "tensorboard":
-                self._writer = self._load("torch.utils.tensorboard").SummaryWriter(str(self._dir / "tensorboard"))
+                self._writer = Board(self._dir / "tensorboard")
                 continue
             module = self._load(name)
             module.init(project=PROJECT, name=self._dir.name)
@@ -46,7 +66,7 @@ class TrackerSink:
             module.log(numbers, step=step)
         if self._writer is not None:
             for name, number in numbers.items():
-                self._writer.add_scalar(name, number, step)
+                self._writer.add(step, tag=name, simple_value=number)
 
     def samples(self, rows: Iterable[Mapping[str, Any]]) -> None:
         best = max((row for row in rows if row["answer"]), key=lambda row: row["score"]["total"], default=None)
@@ -56,7 +76,9 @@ class TrackerSink:
         for module in self._loggers:
             module.log({IMAGE: module.Image(picture)}, step=step)
         if self._writer is not None:
-            self._writer.add_image(IMAGE, picture, step, dataformats="HWC")
+            height, width, _ = picture.shape
+            image = {"height": height, "width": width, "colorspace": 3, "encoded_image_string": as_png(picture)}
+            self._writer.add(step, tag=IMAGE, image=image)
 
     def task_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Nothing: the target stands in the run folder."""

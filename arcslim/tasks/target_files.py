@@ -47,15 +47,25 @@ def read_target(path: Path, task_id: str, pick: Pick) -> tuple[Image, tuple[str,
         return output_of(_one_task(path, task_id), pick, str(path)), ()
     head = _head(path)
     if head.startswith(_PNG):
+        _refuse_a_task(path, task_id, pick)
         return read_picture(path, pick.cell)
     if pick.cell is not None:
         raise InputError(f"{path}: #cell{pick.cell} is said of a picture, and this is none")
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+        _refuse_a_task(path, task_id, pick)
         return _rows_of_digits(path), ()
     content: Any = read_json(path)
     if isinstance(content, list):
+        _refuse_a_task(path, task_id, pick)
         return read_grid(content, str(path)).cells, ()
     return output_of(_one_task(path, task_id), pick, str(path)), ()
+
+
+def _refuse_a_task(path: Path, task_id: str, pick: Pick) -> None:
+    """A picture or a grid is one image: there is no task in it to choose, nor a test pair."""
+    if task_id or pick.test is not None:
+        asked = task_id or f"test{pick.test}"
+        raise InputError(f"{path}: #{asked} chooses of tasks, and this is one image", "leave it out")
 
 
 def _head(path: Path) -> bytes:
@@ -150,6 +160,7 @@ def read_picture(path: Path, cell: int | None) -> tuple[Image, tuple[str, ...]]:
     if uneven:
         raise InputError(f"{path}: {uneven} of {cells.size} cells of {cell} pixels are of several colours")
     return cells, (
+        *_seen_through(codes, counts),
         *_off_palette(codes, counts, nearest, far),
         f"{cells.shape[0]} x {cells.shape[1]} cells of {cell} px",
     )
@@ -199,6 +210,12 @@ def _cell_size(pixels: Image) -> int:
     down = np.flatnonzero((pixels[1:] != pixels[:-1]).any(axis=1)) + 1
     across = np.flatnonzero((pixels[:, 1:] != pixels[:, :-1]).any(axis=0)) + 1
     return math.gcd(size, *down.tolist(), *across.tolist())
+
+
+def _seen_through(codes: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[str, ...]:
+    """A note on what is transparent, which becomes 0 whatever it would look like on a page."""
+    clear = counts[codes < 0].sum()
+    return (f"{100 * clear / counts.sum():.0f}% of the picture is transparent and is read as 0",) if clear else ()
 
 
 def _off_palette(

@@ -139,6 +139,11 @@ def _selected(chosen: str, text: str) -> tuple[str, Pick]:
             pick = Pick(int(found[1]), pick.cell)
         elif found:
             pick = Pick(pick.test, int(found[2]))
+        elif part.startswith(("test", "cell")):
+            raise InputError(
+                f"target {text!r}: #{part} is neither a test pair nor a size of cell",
+                "write #test0, #test1, … or #cell1, #cell2, … (pixels a side of a picture's cell)",
+            )
         elif task_id:
             raise InputError(f"target {text!r} names two tasks", "write FILE.json#ID#test0")
         else:

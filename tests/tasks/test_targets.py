@@ -167,7 +167,8 @@ def test_what_is_transparent_is_0_and_our_own_black_is_arcs(tmp_path: Path) -> N
     pixels = np.array([[[255, 65, 54, 255], [255, 65, 54, 0], [0x26, 0x26, 0x26, 255]]], dtype=np.uint8)
     Pillow.fromarray(pixels).save(tmp_path / "a.png")
     found = target(str(tmp_path / "a.png"))
-    assert rows(found) == ["200"] and found.notes == ("1 x 3 cells of 1 px",)
+    assert rows(found) == ["200"]
+    assert found.notes == ("33% of the picture is transparent and is read as 0", "1 x 3 cells of 1 px")
 
 
 def test_pictures_of_other_modes(tmp_path: Path) -> None:
@@ -295,3 +296,14 @@ def test_arc1_has_two_parts() -> None:
     task = next(task for task in load_arc1("eval", "arc1:eval").tasks if len(task.test) == 2)
     assert task.test[1].output is not None
     assert target(f"arc1:{task.task_id}#test1").image.tolist() == task.test[1].output.rows()
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.txt", "a.json"])
+@pytest.mark.parametrize("chosen", ["test1", "test0", "cell0", "cellx", "test", "test\u0661", "007bbfb7"])
+def test_what_chooses_nothing_is_never_ignored(tmp_path: Path, name: str, chosen: str) -> None:
+    """`x.png#test1` once drew the picture, and `#cell0` was taken for a task's name."""
+    Pillow.fromarray(np.zeros((2, 2, 3), dtype=np.uint8)).save(tmp_path / "a.png")
+    (tmp_path / "a.txt").write_text("12\n34\n")
+    (tmp_path / "a.json").write_text("[[1, 2], [3, 4]]")
+    with pytest.raises(InputError, match=f"#{chosen}"):
+        target(f"{tmp_path / name}#{chosen}")
