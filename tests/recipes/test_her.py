@@ -61,16 +61,24 @@ def test_without_learning_as_many_programs_do_not_draw_it(drawn: Folder, tmp_pat
 
 def test_the_run_folder_is_the_contract(drawn: Folder) -> None:
     row = steps(drawn)[0]
-    for name in ("loss", "her/unique_rate", "her/novel_rate", "her/code_lines_mean", "optim/grad_norm",
-                 "seconds/rollout", "seconds/update", "memory/host_peak_bytes"):  # fmt: skip
+    for name in (
+        "loss", "her/unique_rate", "her/novel_rate", "her/code_lines_mean", "optim/grad_norm", "optim/lr",
+        "completion/tokens_mean", "completion/cut_off_rate", "tokens/completion",
+        "seconds/rollout", "seconds/update", "memory/host_peak_bytes",
+    ):  # fmt: skip
         assert name in row
     assert {path.name for path in (drawn.path / "final").iterdir()} >= {"adapter_model.safetensors", "tokenizer.json"}
     assert all(path.suffix in (".json", ".safetensors", ".jinja") for path in (drawn.path / "final").iterdir())
     (asked,) = drawn.rows("tasks")
     assert asked["task"]["test"][0]["output"] == target(TARGET).image.tolist()
-    for sample in drawn.rows("samples"):
-        image = parse_program(sample["completion"]).run(target(TARGET).blank)
-        assert image.tolist() == sample["answer"], "code → image"
+    drew = [sample for sample in drawn.rows("samples") if sample["answer"] is not None]
+    for sample in drew:
+        for written in (sample["completion"], sample["program"]):
+            image = parse_program(written).run(target(TARGET).blank)
+            assert image.tolist() == sample["answer"], "code → image"
+    assert drew and all(sample["completion_tokens"] > 2 for sample in drew)
+    refused = [sample for sample in drawn.rows("samples") if sample["answer"] is None]
+    assert refused and all(sample["reason"] and sample["score"]["total"] == 0 for sample in refused)
     with Image.open(drawn.path / "drawings.png") as strip, Image.open(drawn.path / "drawings.gif") as film:
         assert strip.width > 200 and film.n_frames == len(steps(drawn))  # type: ignore[attr-defined]
 
