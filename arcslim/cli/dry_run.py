@@ -32,7 +32,7 @@ def dry_run(resolved: Resolved) -> None:
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
     check_early(config, "grpo")
-    tell_resolved(resolved, console)
+    tell_resolved(resolved, "grpo", console)
     geometry = Geometry.from_config(config.grpo, config.optim)
     with tempfile.TemporaryDirectory() as scratch:
         in_force = geometry_in_force(config, Path(scratch), Path(scratch))

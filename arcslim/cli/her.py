@@ -129,7 +129,7 @@ def _dry_run(resolved: Resolved) -> None:
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
     check_early(config, "her")
-    tell_resolved(resolved, console)
+    tell_resolved(resolved, "her", console)
     refuse_other_question(config.her.model, config.her.prompt, "her.prompt")
     tokenizer, notes = tokenizer_or_stand_in(config.model_copy(update={"model": model_of(config)}))
     wanted, her_section = target_of(config), config.her
@@ -231,7 +231,7 @@ def _dry_run_pretrain(resolved: Resolved) -> None:
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
     check_early(config, "her-pretrain")
-    tell_resolved(resolved, console)
+    tell_resolved(resolved, "her-pretrain", console)
     base = config.her.base
     refuse_other_question(base.model, base.prompt, "her.base.prompt")
     tokenizer, notes = tokenizer_or_stand_in(as_sft(config))

@@ -23,7 +23,7 @@ def dry_run(resolved: Resolved) -> None:
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
     check_early(config, "sft")
-    tell_resolved(resolved, console)
+    tell_resolved(resolved, "sft", console)
     tokenizer, notes = tokenizer_or_stand_in(config)
     notes += prefill(config, tokenizer)
     data = prepare_sft(config, tokenizer)

@@ -19,6 +19,7 @@ from arcslim.cli.resume import ENVIRONMENT, RESOLVED, look_ahead, resolve
 from arcslim.config import Config
 from arcslim.errors import ArcslimError, InputError, Stopped
 from arcslim.fields import value_of
+from arcslim.her_checks import UNREAD
 from arcslim.presets import Resolved, load_config, to_toml
 from arcslim.runs.console import Tee, open_view
 from arcslim.runs.doctor import record
@@ -29,15 +30,26 @@ from arcslim.runs.trackers import prepare_report_to
 
 Recipe = Callable[..., Any]
 Finish = Callable[[str, Path, Any, Config], None]
+OF_OTHERS: dict[str | None, tuple[str, ...]] = {
+    "grpo": ("sft", "her"),
+    "sft": ("grpo", "her"),
+    "her": ("sft", *UNREAD),
+    "her-pretrain": UNREAD,
+}
+"""Sections that a recipe does not read."""
 
 
-def tell_resolved(resolved: Resolved, console: Console | None = None) -> None:
-    """The resolved configuration in short: what differs from the defaults, with where it comes from, and the doubts."""
+def tell_resolved(resolved: Resolved, recipe: str | None, console: Console | None = None) -> None:
+    """The resolved configuration in short: what differs from the defaults, with where it comes from, and the doubts.
+
+    What a preset sets for other recipes alone is not shown; what was typed is, whatever it is for.
+    """
     console = console or Console(highlight=False, emoji=False)
     table = Table(box=None, pad_edge=False, show_header=False)
     defaults = Config()
     for name, value, origin in resolved.changed():
-        if origin.startswith("--") or value != value_of(defaults, name):
+        others = name.partition(".")[0] in OF_OTHERS.get(recipe, ())
+        if origin.startswith("--") or (value != value_of(defaults, name) and not others):
             table.add_row(name, str(value), f"[dim]{origin}[/dim]")
     console.print(table)
     for warning in resolved.warnings:
@@ -61,7 +73,7 @@ def command(
             Console(highlight=False, emoji=False).print("doubtful:", words, style="yellow", markup=False)
         look_before(resolved.config, str(options.recipe), force=options.force)
         return
-    tell_resolved(resolved)
+    tell_resolved(resolved, options.recipe)
     train(options, resolved, run, changes, finish or sum_up)
 
 
