@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+import importlib.util
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
 
+from arcslim.cards import cpu_card
+from arcslim.cli.bench_process import Stop, run_size
+from arcslim.cli.full_disk import disk_explained
 from arcslim.cli.options import Model, Preset, Sets
-from arcslim.cli.plan import gib
+from arcslim.cli.plan import gib, recipe_of
 from arcslim.cli.preflight import gpu_here, plan_for
 from arcslim.config import Config
-from arcslim.errors import ArcslimError, DoesNotFitError, InputError, Stopped
+from arcslim.errors import ArcslimError, DoesNotFitError, InputError
 from arcslim.memory.ceilings import shares
 from arcslim.memory.formulas import CUDA_CONTEXT
 from arcslim.memory.plan import Plan
-from arcslim.presets import load_config, to_toml
+from arcslim.presets import load_config
 from arcslim.runs.bench_report import markdown, table
 from arcslim.runs.environment import environment
 from arcslim.runs.signals import StopRequest
 from arcslim.runs.writing import write_json_atomic, write_text_atomic
 
-WORKER = (sys.executable, "-m", "arcslim.cli.bench_worker")
+RUN = ("load", "rollout", "update")  # phases of the plan that a bench goes through: it never evaluates
 
-Recipe = Annotated[Literal["grpo", "sft"], typer.Option("--recipe", help="which trainer")]
+Recipe = Annotated[
+    Literal["grpo", "sft"] | None, typer.Option("--recipe", help="which trainer; else the preset's own, else grpo")
+]
 BatchSizes = Annotated[str, typer.Option("--batch-sizes", help="rows at once, drawn and trained, as 1,2,4,8")]
 Steps = Annotated[int, typer.Option("--steps", min=1, help="measured steps a size, after one to warm up")]
-Out = Annotated[Path | None, typer.Option("--out", help="folder for bench.md, bench.json and bench.png")]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="folder for bench.md, bench.json and bench.png; else bench-RECIPE")
+]
 
 
 @dataclass(frozen=True)
@@ -45,14 +51,18 @@ class Size:
 
 def bench(
     preset: Preset = None,
-    recipe: Recipe = "grpo",
+    recipe: Recipe = None,
     batch_sizes: BatchSizes = "1,2,4,8",
     model: Model = None,
     steps: Steps = 2,
     out: Out = None,
     sets: Sets = None,
 ) -> None:
-    """Measure: samples/s, tokens/s, peak memory, plan against measured. Rows are as long as the preset's limits."""
+    """Measure: samples/s, tokens/s, peak memory, plan against measured. Rows are as long as the preset's limits.
+
+    A batch size is the rows at once, drawn and trained. Sizes grow until memory runs out, and where is told.
+    """
+    recipe = recipe or recipe_of(preset)
     batches = read_batches(batch_sizes)
     folder = out or Path(f"bench-{recipe}")
     settings = [one_size(preset, sets or (), model, recipe, batch, steps) for batch in batches]
@@ -61,21 +71,19 @@ def bench(
     except OSError as error:
         raise InputError(f"--out {folder} cannot be made: {error.strerror}") from error
     rows: list[dict[str, Any]] = []
-    stopped: Stopped | None = None
-    with StopRequest() as stop:
-        try:
-            for row in _measured(settings, recipe, steps, folder, stop):
-                rows.append(row)
-                typer.echo(_line(row))
-        except Stopped as error:
-            stopped = error
-    report = _report(settings[0], recipe, preset, steps, rows)
-    _write(report, folder)
-    typer.echo("")
-    typer.echo(table(report))
-    typer.echo(f"\nin {folder}: bench.md, bench.json, bench.png")
-    if stopped is not None:
-        raise stopped
+    ended: ArcslimError | None = None
+    with disk_explained(folder, "give the same command again"):
+        with StopRequest() as stop:
+            try:
+                for row in measured(settings, recipe, steps, folder, stop):
+                    rows.append(row)
+                    typer.echo(_line(row))
+            except ArcslimError as error:  # what was measured before it is written all the same
+                ended = error
+        if rows or ended is None:
+            _tell(report_of(settings[0], recipe, preset, steps, rows), folder)
+    if ended is not None:
+        raise ended
     if all("failed" in row for row in rows):
         raise DoesNotFitError(f"not even batch {rows[0]['batch']} fits: {rows[0]['failed']}", "see arcslim plan")
 
@@ -84,18 +92,25 @@ def read_batches(text: str) -> list[int]:
     """Batch sizes, smallest first. Raises InputError."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and 0 < int(word) <= 4096 for word in words):
-        raise InputError(f"--batch-sizes {text} is no list of numbers from 1 to 4096", "as --batch-sizes 1,2,4,8")
+        raise InputError(f"--batch-sizes {text!r} is no list of numbers from 1 to 4096", "as --batch-sizes 1,2,4,8")
     return sorted({int(word) for word in words})
 
 
-def one_size(preset: str | None, sets: Any, model: str | None, recipe: str, batch: int, steps: int) -> Size:
-    """The preset at one batch size, and its plan for the GPU that is here (or this machine's RAM)."""
+def one_size(preset: str | None, sets: Sequence[str], model: str | None, recipe: str, batch: int, steps: int) -> Size:
+    """The preset at one batch size, and its plan for the GPU that is here (or this machine's RAM).
+
+    Raises InputError where a GPU is here whose memory is not known.
+    """
     flags: dict[str, object] = {"model.name": model} | _geometry(preset, sets, recipe, batch, steps)
     config = load_config(preset, sets, flags, recipe=recipe).config
-    return Size(batch, config, plan_for(config, recipe, gpu_here().card or _cpu()))
+    here = gpu_here()
+    if here.is_there and here.card is None:
+        raise InputError(f"no plan to hold the measurement against: {here.why}")
+    return Size(batch, config, plan_for(config, recipe, here.card or cpu_card()))
 
 
-def _geometry(preset: str | None, sets: Any, recipe: str, batch: int, steps: int) -> dict[str, object]:
+def _geometry(preset: str | None, sets: Sequence[str], recipe: str, batch: int, steps: int) -> dict[str, object]:
+    """The knobs that make a step of ``batch`` rows at once."""
     if recipe == "sft":
         return {
             "sft.per_device_train_batch_size": batch,
@@ -121,37 +136,38 @@ def _geometry(preset: str | None, sets: Any, recipe: str, batch: int, steps: int
     }
 
 
-def _cpu() -> Any:
-    from arcslim.cards import cpu_card
-
-    return cpu_card()
-
-
-def _measured(settings: list[Size], recipe: str, steps: int, folder: Path, stop: Any) -> Iterator[dict[str, Any]]:
+def measured(settings: Sequence[Size], recipe: str, steps: int, folder: Path, stop: Stop) -> Iterator[dict[str, Any]]:
     """A row a size, up to the first that memory does not suffice for."""
+    console = Console(stderr=True, highlight=False, emoji=False)
     for size in settings:
-        row: dict[str, Any] = {"batch": size.batch, "planned_bytes": planned(size.plan)}
+        request = size.plan.request
+        row: dict[str, Any] = {"batch": size.batch, "planned_bytes": max(planned(size.plan).values())}
         free = _free_ram()
-        if size.plan.request.gpu.is_cpu and size.plan.host_peak > free:
+        if request.gpu.is_cpu and size.plan.host_peak > free:
             yield row | {"failed": f"not started: the plan needs {gib(size.plan.host_peak)} GiB, {gib(free)} are free"}
             return
-        typer.echo(f"batch {size.batch} …", err=True)
-        row |= _run(size, recipe, steps, folder, stop)
-        if "failed" in row:
-            yield row
-            return
-        row["measured_bytes"] = max(row["peaks"].values())
-        row["planned_share"] = row["measured_bytes"] / row["planned_bytes"]
-        row["shares"] = shares(size.plan.request, row["tokens_per_second"])
+        console.print(f"batch {size.batch} …")
+        with console.status("starting") as status:
+            row |= run_size(size.config, size.batch, recipe, steps, folder, stop, status.update)
+        if "failed" not in row:
+            on_cpu = row.pop("device") == "cpu"
+            row["measured_bytes"] = max(row["peaks"].values())
+            row["planned_share"] = row["measured_bytes"] / row["planned_bytes"]
+            row["shares"] = shares(request, row["tokens_per_second"])
+            if not on_cpu:  # a process's peak only ever grows: its phases are not told apart
+                row["planned_peaks"] = planned(size.plan)
         yield row
+        if "failed" in row:
+            return
 
 
-def planned(plan: Plan) -> int:
-    """What a measured peak is held against: of a GPU without the CUDA context and the reserve, which no allocator
-    counts."""
+def planned(plan: Plan) -> dict[str, int]:
+    """What measured peaks are held against, by phase. Of a GPU without the CUDA context and the reserve, which no
+    allocator counts."""
+    phases = [phase for phase in plan.phases if phase.name in RUN]
     if plan.request.gpu.is_cpu:
-        return int(plan.host_peak)
-    return int(max(phase.gpu_peak for phase in plan.phases) - CUDA_CONTEXT)
+        return {phase.name: int(phase.host_peak) for phase in phases}
+    return {phase.name: int(phase.gpu_peak - CUDA_CONTEXT) for phase in phases}
 
 
 def _free_ram() -> int:
@@ -160,59 +176,15 @@ def _free_ram() -> int:
     return int(psutil.virtual_memory().available)
 
 
-def _run(size: Size, recipe: str, steps: int, folder: Path, stop: Any) -> dict[str, Any]:
-    """One size in a process of its own. Raises ArcslimError where it ends for anything but memory."""
-    name = folder / f"batch-{size.batch}"
-    settings, result, log = (name.with_suffix(ending) for ending in (".toml", ".json", ".log"))
-    result.unlink(missing_ok=True)
-    write_text_atomic(settings, to_toml(size.config))
-    line = [*WORKER, str(settings), recipe, str(steps), str(result)]
-    with log.open("wb") as said:
-        process = subprocess.Popen(line, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            while process.poll() is None:
-                stop.check()
-                try:
-                    process.wait(timeout=0.3)
-                except subprocess.TimeoutExpired:
-                    continue
-        finally:
-            if process.poll() is None:  # a stop
-                process.kill()
-                process.wait()
-                for path in (settings, result, log):
-                    path.unlink(missing_ok=True)
-    told: dict[str, Any] = json.loads(result.read_text(encoding="utf-8")) if result.is_file() else {}
-    if told.pop("done", False):
-        for path in (settings, result, log):
-            path.unlink()
-        return told
-    return {"failed": _why(told, process.returncode, size.batch, log)}
-
-
-def _why(told: Mapping[str, Any], code: int, batch: int, log: Path) -> str:
-    """How memory ran out, in words. Raises ArcslimError where it is something else that went wrong."""
-    phase = told.get("phase", "starting")
-    if "ran_out" in told:
-        return f"out of memory in {phase}"
-    if code == -9:
-        return f"killed in {phase}: most likely the system's memory ran out"
-    if "message" in told:
-        error = ArcslimError(f"batch {batch}: {told['message']}", told["hint"])
-        error.exit_code = int(told["exit_code"])
-        raise error
-    last = (log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["it said nothing"])[-1]
-    raise ArcslimError(f"batch {batch} failed in {phase}: {last}", f"the whole of it: {log}")
-
-
-def _line(row: Mapping[str, Any]) -> str:
+def _line(row: dict[str, Any]) -> str:
     if "failed" in row:
         return f"batch {row['batch']}: {row['failed']}"
     took = ", ".join(f"{name} {value:.2f} s" for name, value in row["seconds"].items() if value is not None)
     return f"batch {row['batch']}: {row['samples_per_second']:.3g} samples/s ({took})"
 
 
-def _report(size: Size, recipe: str, preset: str | None, steps: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def report_of(size: Size, recipe: str, preset: str | None, steps: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What ``bench.json`` holds."""
     setup, gpu = size.plan.request.setup, size.plan.request.gpu
     return {
         "recipe": recipe,
@@ -229,10 +201,22 @@ def _report(size: Size, recipe: str, preset: str | None, steps: int, rows: list[
     }
 
 
-def _write(report: dict[str, Any], folder: Path) -> None:
-    from arcslim.runs.bench_picture import draw
-
+def _tell(report: dict[str, Any], folder: Path) -> None:
+    """Write the report, and show its table."""
     write_json_atomic(folder / "bench.json", report)
     write_text_atomic(folder / "bench.md", markdown(report))
-    if any("failed" not in row for row in report["sizes"]):
-        draw(report, folder / "bench.png")
+    written = ["bench.md", "bench.json"]
+    picture, no_picture = folder / "bench.png", ""
+    picture.unlink(missing_ok=True)  # an earlier bench's
+    if all("failed" in row for row in report["sizes"]):
+        no_picture = "nothing was measured"
+    elif importlib.util.find_spec("matplotlib") is None:
+        no_picture = "matplotlib is not installed (pip install matplotlib)"
+    else:
+        from arcslim.runs.bench_picture import draw
+
+        draw(report, picture)
+        written.append(picture.name)
+    typer.echo(f"\n{table(report)}\n\nin {folder}: {', '.join(written)}")
+    if no_picture:
+        typer.echo(f"no picture: {no_picture}")

@@ -7,14 +7,20 @@ in the end the figures, or ``ran_out``.
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import signal
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from arcslim.cli.bench_process import says_memory
 from arcslim.errors import ArcslimError
 from arcslim.presets import load_config
 from arcslim.runs.writing import write_json_atomic
+
+PR_SET_PDEATHSIG = 1
 
 
 def work(settings: Path, recipe: str, steps: int, result: Path) -> int:
@@ -26,28 +32,41 @@ def work(settings: Path, recipe: str, steps: int, result: Path) -> int:
         write_json_atomic(result, now)
 
     tell("starting")
-    from arcslim.policy.load import start_unsloth
-
-    with tempfile.TemporaryDirectory(prefix="arcslim-bench-") as folder:
-        start_unsloth(Path(folder) / "cache")
-        from arcslim.recipes.bench import measure, ran_out
-
+    with tempfile.TemporaryDirectory(prefix="arcslim-bench-", ignore_cleanup_errors=True) as folder:
         try:
             config = load_config(str(settings), recipe=recipe).config
+            from arcslim.policy.load import start_unsloth
+
+            start_unsloth(Path(folder) / "cache", standby=config.model.standby and config.model.fast_inference)
+            from arcslim.recipes.bench import measure
+
             figures = measure(config, recipe, steps=steps, folder=Path(folder), tell=tell)
-        except ArcslimError as error:
-            now |= {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
-            write_json_atomic(result, now)
-            return error.exit_code
         except Exception as error:
-            if not ran_out(error):
+            if ran_out(error):
+                now["ran_out"] = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            elif isinstance(error, ArcslimError):
+                now |= {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+            else:
                 raise
-            now["ran_out"] = (str(error).strip().splitlines() or [type(error).__name__])[0]
             write_json_atomic(result, now)
-            return 0
+            return 0 if "ran_out" in now else int(now["exit_code"])
         write_json_atomic(result, figures | {"done": True})
     return 0
 
 
+def ran_out(error: BaseException) -> bool:
+    """Whether an error says that memory ran out, on a GPU or in RAM."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return isinstance(error, RuntimeError | OSError | ArcslimError) and says_memory(str(error))
+
+
+def end_with_the_parent() -> None:
+    """Be killed where ``arcslim bench`` is: what it would leave behind would hold the GPU's memory. Linux alone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 if __name__ == "__main__":
+    end_with_the_parent()
     sys.exit(work(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])))

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from arcslim.cli.options import Preset
+from arcslim.cli.plan import recipe_of
 from arcslim.runs.check import BROKEN, DOUBTFUL, OK, Check
 from arcslim.runs.doctor_machine import Room
 
@@ -73,9 +74,9 @@ def room_of(preset: str) -> Room:
     from arcslim.memory.phases import trained_parameters
     from arcslim.memory.setup import Request, setup_of
     from arcslim.policy.sources import resolve
-    from arcslim.presets import find_preset, load_config
+    from arcslim.presets import load_config
 
-    recipe = "sft" if "arcslim sft" in find_preset(preset).entry("Run") else "grpo"
+    recipe = recipe_of(preset)
     config = load_config(preset, recipe=recipe).config
     try:
         card = find_model(config.model.name)

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from arcslim.cards import gpu_named_in
 from arcslim.cli.options import Data, Model, Preset, Sets
+from arcslim.cli.plan import recipe_of
 from arcslim.presets import find_preset, load_config
 from arcslim.runs.check import gib
 
@@ -30,8 +31,7 @@ def prefetch(
     from arcslim.runs.prefetch import adapter_base, fetch, listed, model_files, refuse_full, wanted_of
 
     found = find_preset(preset) if preset is not None else None
-    run = found.entry("Run") if found is not None else ""
-    recipe = recipe or ("sft" if "arcslim sft" in run else "grpo")
+    recipe = recipe or recipe_of(preset)
     flags = {"model.name": model, "data.sources": list(data) if data else None}
     config = load_config(preset, sets or (), flags, recipe=recipe).config
     # Weights differ by where they will be loaded: where the preset says, else here.

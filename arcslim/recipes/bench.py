@@ -19,14 +19,13 @@ import torch
 
 from arcslim.config import Config
 from arcslim.policy.generate import generate
-from arcslim.policy.load import Policy, adapter_unrounded, load_policy, print_to_log
+from arcslim.policy.load import Policy, adapter_unrounded, ensure_reference_adapter, load_policy, print_to_log
 from arcslim.recipes.peaks import memory_peaks
 from arcslim.recipes.sft_prepare import limit_of
 from arcslim.recipes.sft_rows import TrainingRow, to_dataset
 
 Tell = Callable[[str], None]
 LOAD, PREFILL, ROLLOUT, UPDATE = "loading the model", "reading the prompts", "the rollout", "the update"
-_SAID = ("out of memory", "can't allocate memory", "not enough memory")
 
 
 def measure(config: Config, recipe: str, *, steps: int, folder: Path, tell: Tell) -> dict[str, Any]:
@@ -35,22 +34,15 @@ def measure(config: Config, recipe: str, *, steps: int, folder: Path, tell: Tell
     Seconds are medians over the steps. ``peaks``: bytes, of the GPU by phase as PyTorch's allocator counts them, else
     the process's own up to the end of each phase.
 
-    Raises what PyTorch raises where memory runs out: see ``ran_out``.
+    Raises what PyTorch raises where memory runs out.
     """
     began = time.monotonic()
     tell(LOAD)
     bench = (_Grpo if recipe == "grpo" else _Sft)(config, folder, tell)
-    bench.clock.seconds["load"] = [time.monotonic() - began]
+    bench.clock.loaded(time.monotonic() - began)
     with print_to_log():
         bench.trainer.train()
     return bench.figures(steps)
-
-
-def ran_out(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, on a GPU or in RAM."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _SAID)
 
 
 def median(values: Sequence[float]) -> float:
@@ -70,6 +62,11 @@ class _Clock:
         if self._device != "cpu":
             torch.cuda.synchronize()
         return time.monotonic()
+
+    def loaded(self, seconds: float) -> None:
+        """The model and the trainer are there; they took so long."""
+        self.seconds["load"] = [seconds]
+        self.peaks["load"] = self._peak()
 
     def begin(self) -> None:
         if self._device != "cpu":
@@ -124,6 +121,8 @@ class _Grpo:
                 train_dataset=Dataset.from_list([{"prompt": text} for text in texts] * (config.run.max_steps + 1)),
                 callbacks=[_step_callback(self._on_begin, self._on_end)],
             )
+        if config.grpo.beta > 0:
+            ensure_reference_adapter(policy.model)
 
     def _on_begin(self) -> None:
         self._tell(ROLLOUT)
@@ -169,6 +168,7 @@ class _Grpo:
             read = len(self._prompts) * -(-samples // batch) * prompt
         decode = None if prefill is None else (self._drawn - self._rows) / max(rollout - prefill, 1e-9)
         return {
+            "device": self._policy.device,
             "rows": self._rows,
             "prompt_tokens": prompt,
             "completion_tokens": self._drawn / self._rows,
@@ -198,7 +198,7 @@ class _Sft:
 
         self._tell = tell
         policy = load_policy(config.model, adapter(config), seed=config.run.seed, cache_dir=folder / "cache")
-        self.notes = policy.notes
+        self.notes, self._device = policy.notes, policy.device
         self.clock = _Clock(policy.device)
         self._rows, self._length = config.sft.per_device_train_batch_size, limit_of(config)
         count = self._rows * (config.sft.max_steps or 1)
@@ -227,6 +227,7 @@ class _Sft:
         update = self.clock.of("update")
         assert update is not None
         return {
+            "device": self._device,
             "rows": self._rows,
             "prompt_tokens": self._length // 2,
             "completion_tokens": self._length - self._length // 2,

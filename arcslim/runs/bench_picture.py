@@ -43,6 +43,9 @@ def draw(report: Mapping[str, Any], output: Path) -> Path:
     for number, (heading, curves, log) in enumerate(panels, 1):
         _panel(figure.add_subplot(1, len(panels), number), heading, curves, [row["batch"] for row in rows], log=log)
     figure.suptitle(title(report), x=0.012, ha="left", fontsize=11, color=INK, fontweight="bold")
+    ended = [f"batch {row['batch']}: {row['failed']}" for row in report["sizes"] if "failed" in row]
+    if ended:
+        figure.supxlabel("; ".join(ended), x=0.012, ha="left", fontsize=8.5, color=COLOURS[1])
     temporary = output.with_name(f".{output.stem}.tmp{output.suffix or '.png'}")
     figure.savefig(temporary)
     temporary.replace(output)
@@ -59,12 +62,12 @@ def _panel(axes: Any, heading: str, curves: Sequence[Curve], batches: Sequence[i
     axes.set_xticks(list(places), [str(batch) for batch in batches])
     axes.margins(x=0.08)
     if log:
-        from matplotlib.ticker import NullFormatter, StrMethodFormatter
+        from matplotlib.ticker import FuncFormatter, NullFormatter
 
         shown = [value for _, values, _, _ in curves for value in values]
         axes.set_yscale("log")
         axes.set_ylim(10 ** math.floor(math.log10(min(shown))), 10 ** math.ceil(math.log10(max(shown) * 1.05)))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.4g}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_ylim(0, max(max(values) for _, values, _, _ in curves) * 1.1)

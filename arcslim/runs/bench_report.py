@@ -7,11 +7,15 @@ from typing import Any
 
 GIB = 1024**3
 SPEEDS = ("prefill", "decode", "update")
+PHASES = ("load", "rollout", "update")
 
 
 def markdown(report: Mapping[str, Any]) -> str:
     """The whole of ``bench.md``."""
     lines = [f"# {title(report)}", "", *(f"- {line}" for line in facts(report)), "", table(report), ""]
+    phases = phase_table(report)
+    if phases:
+        lines += ["Peak by phase, GiB, measured / planned:", "", phases, ""]
     lines += [f"Batch {row['batch']}: {row['failed']}.\n" for row in report["sizes"] if "failed" in row]
     return "\n".join(lines)
 
@@ -22,14 +26,16 @@ def title(report: Mapping[str, Any]) -> str:
 
 
 def facts(report: Mapping[str, Any]) -> list[str]:
-    """What was measured, a sentence each."""
+    """What was measured, a sentence each, and what differs from what was asked for."""
     if report["recipe"] == "grpo":
         rows = f"rows of {report['prompt_tokens']:,} prompt and {report['completion_tokens']:,} completion tokens"
     else:
         rows = f"rows of {report['row_tokens']:,} tokens, half of them trained"
-    median = f"medians of {report['steps']} steps after one to warm up"
+    steps = report["steps"]
+    median = f"medians of {steps} steps after one to warm up" if steps > 1 else "one step after one to warm up"
     memory = "PyTorch's allocator" if report["gpu"] else "the process's RAM, libraries included"
-    return [f"preset {report['preset'] or 'none'}; {rows}", median, f"peak memory: {memory}"]
+    notes = dict.fromkeys(note for row in report["sizes"] for note in row.get("notes", ()))
+    return [f"preset {report['preset'] or 'none'}; {rows}", median, f"peak memory: {memory}", *notes]
 
 
 def table(report: Mapping[str, Any]) -> str:
@@ -46,9 +52,7 @@ def table(report: Mapping[str, Any]) -> str:
     ]
     if with_shares:
         head += [f"{name}, of its ceiling" for name in speeds]
-    body = [_cells(row, speeds, with_shares=with_shares) for row in report["sizes"]]
-    rule = ["---:"] * len(head)
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *body))
+    return as_table(head, [_cells(row, speeds, with_shares=with_shares) for row in report["sizes"]])
 
 
 def _cells(row: Mapping[str, Any], speeds: list[str], *, with_shares: bool) -> list[str]:
@@ -60,8 +64,37 @@ def _cells(row: Mapping[str, Any], speeds: list[str], *, with_shares: bool) -> l
     cells += [_number(row["tokens_per_second"].get(name)) for name in speeds]
     cells += [f"{row['measured_bytes'] / GIB:.2f}", planned, f"{row['planned_share']:.0%}"]
     if with_shares:
-        cells += [f"{row['shares'][name]:.0%}" if name in row["shares"] else "" for name in speeds]
+        cells += [_share(row["shares"].get(name)) for name in speeds]
     return cells
+
+
+def phase_table(report: Mapping[str, Any]) -> str:
+    """Of a GPU: the peak of each phase beside its plan; empty where phases are not told apart."""
+    rows = [row for row in report["sizes"] if row.get("planned_peaks")]
+    phases = [name for name in PHASES if any(name in row["planned_peaks"] for row in rows)]
+    cells = [[str(row["batch"]), *(_phase(row, name) for name in phases)] for row in rows]
+    return as_table(["batch", *phases], cells) if rows else ""
+
+
+def _phase(row: Mapping[str, Any], name: str) -> str:
+    # Reading the prompts was measured once more by itself; the plan counts it to the rollout.
+    names = ("prefill", "rollout") if name == "rollout" else (name,)
+    peaks = [row["peaks"][one] for one in names if one in row["peaks"]]
+    planned = row["planned_peaks"].get(name)
+    if not peaks or not planned:
+        return ""
+    return f"{max(peaks) / GIB:.2f} / {planned / GIB:.2f} ({max(peaks) / planned:.0%})"
+
+
+def as_table(head: list[str], body: list[list[str]]) -> str:
+    """Markdown; all columns to the right."""
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---:"] * len(head), *body))
+
+
+def _share(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.0%}" if value >= 0.1 else f"{value:.1%}"
 
 
 def _number(value: float | None) -> str:
