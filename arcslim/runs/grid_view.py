@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from rich.style import Style
 from rich.text import Text
 
-# ARC's own colours; its black is lifted a little, so that a grid's edge shows on a black terminal too.
-PALETTE = ("#262626", "#0074d9", "#ff4136", "#2ecc40", "#ffdc00", "#aaaaaa", "#f012be", "#ff851b", "#7fdbff", "#870c25")
+from arcslim.tasks.target_files import LIFTED_BLACK
+from arcslim.tasks.target_files import PALETTE as ARC_PALETTE
+
+PALETTE = (LIFTED_BLACK, *ARC_PALETTE[1:])
 GAP = 3
 Cells = Sequence[Sequence[int]]
 

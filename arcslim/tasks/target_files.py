@@ -22,7 +22,7 @@ from arcslim.tasks.task import Task
 
 PALETTE = ("#000000", "#0074d9", "#ff4136", "#2ecc40", "#ffdc00", "#aaaaaa", "#f012be", "#ff851b", "#7fdbff", "#870c25")
 """ARC's colours 0 to 9, as its web page shows them."""
-_OTHER_BLACK = "#262626"  # 0 in our own pictures, where black would not be seen
+LIFTED_BLACK = "#262626"  # 0 in our own pictures, so that a grid's edge shows on a black terminal too
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MAX_PIXELS = 4096  # a side
 _MAX_TEXT = 2**16  # bytes of a grid as text; one of 30 x 30, spaced, has 1,800
@@ -196,7 +196,7 @@ def _colours(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[
 
 def _nearest(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """For each colour ARC's nearest, and how far away it is in RGB (0 to 442)."""
-    known = np.array([int(colour[1:], 16) for colour in (*PALETTE, _OTHER_BLACK)])
+    known = np.array([int(colour[1:], 16) for colour in (*PALETTE, LIFTED_BLACK)])
     apart = np.stack([((known >> shift) & 255) - ((codes[:, None] >> shift) & 255) for shift in (16, 8, 0)], axis=-1)
     distances = np.sqrt((apart**2).sum(axis=-1))
     distances[codes < 0] = np.arange(len(known)) * 1000.0  # what is transparent is 0
