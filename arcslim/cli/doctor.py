@@ -67,14 +67,17 @@ def _plain(text: str) -> str:
 
 
 def room_of(preset: str) -> Room:
-    """The disk that a preset wants: its weights, unless they lie in a folder, and the checkpoints that it keeps."""
-    from arcslim.cards import cpu_card, find_model
+    """The disk that a preset wants: its weights, less what of them is in the cache or lies in a folder, and the
+    checkpoints that it keeps."""
+    from arcslim.cards import cpu_card, find_model, gpu_named_in
     from arcslim.errors import ModelError
     from arcslim.memory.formulas import held_weights
     from arcslim.memory.phases import trained_parameters
     from arcslim.memory.setup import Request, setup_of
     from arcslim.policy.sources import resolve
-    from arcslim.presets import load_config
+    from arcslim.policy.weights import weights_repository
+    from arcslim.presets import find_preset, load_config
+    from arcslim.runs.doctor_machine import cached_bytes
 
     recipe = recipe_of(preset)
     config = load_config(preset, recipe=recipe).config
@@ -83,8 +86,11 @@ def room_of(preset: str) -> Room:
     except ModelError:
         return Room()
     setup = setup_of(config, recipe)
-    weights = float(sum(held_weights(card, four_bit=setup.four_bit, value_bytes=2)))
-    if resolve(config.model.name).kind != "hub":
-        weights = 0.0
+    weights = 0.0
+    if resolve(config.model.name).kind == "hub":
+        on_gpu = gpu_named_in(find_preset(preset).entry("Made for")) is not None
+        repository = weights_repository(config.model.name, four_bit=setup.four_bit, on_gpu=on_gpu)
+        size = sum(held_weights(card, four_bit=setup.four_bit, value_bytes=2))
+        weights = max(0.0, float(size - cached_bytes(repository)))
     kept = trained_parameters(Request(card, cpu_card(), setup)) * (4 if setup.full_finetuning else 6)
     return Room(weights, max(kept * (config.run.save_total_limit + 2), 1024**3), sure=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,8 @@ PARTS: dict[str, Callable[[], Facts]] = {
 
 
 def main() -> None:
-    out = sys.stdout
-    sys.stdout = sys.stderr  # what the libraries print is no JSON
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print, in Python or in C, is no JSON
     for name, part in PARTS.items():
         print(json.dumps({"part": name}), file=out, flush=True)
         try:

@@ -24,9 +24,7 @@ def quick_checks(run_dir: Path, room: Room | None = None) -> Iterator[Check]:
         yield gpu
     yield stack.check_versions()
     yield stack.check_vllm()
-    yield machine.check_disk(
-        "hub cache", machine.hub_cache(), room.weights, sure=room.sure and room.weights > 0, move="HF_HOME"
-    )
+    yield machine.check_disk("hub cache", machine.hub_cache(), room.weights, sure=room.sure, move="HF_HOME")
     yield machine.check_disk("run folder", run_dir, room.checkpoints, sure=room.sure, move="--run-dir")
     yield machine.check_shared()
     yield machine.check_tokens()

@@ -21,6 +21,7 @@ from pathlib import Path
 from arcslim.runs.asking import output_of
 from arcslim.runs.check import BROKEN, DOUBTFUL, GIB, OK, Check, State, gib
 from arcslim.runs.gpus import gpu_list, mebibytes, used_gpu
+from arcslim.runs.redact import redact
 from arcslim.runs.trackers import has_hub_token, has_wandb_login
 
 TRIED_PYTHON = ((3, 11), (3, 12))  # what is tested; newer ones may lack wheels
@@ -28,7 +29,8 @@ DRIVERS = {13: 580, 12: 525, 11: 450}  # the oldest driver of each CUDA, by NVID
 CUDA_12 = "pip install torch==2.10.0 torchvision==0.25.0, which is built for CUDA 12.8 and drivers from 525 on"
 SHARED = 1 * GIB
 HUB_SECONDS = 5.0
-FULL = 1 * GIB
+FULL = 1 * GIB  # less is too little for anything
+TRITONS = ("gcc", "clang")  # in its order, where CC does not name one
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,7 @@ def check_driver() -> Check:
             return Check(
                 "driver", BROKEN, f"there is a GPU, but {reason}", "in a container: --gpus all; else install the driver"
             )
-        return Check(
-            "driver", DOUBTFUL, f"no GPU here ({reason}): runs go over the CPU", "enough for the presets cpu and canary"
-        )
+        return Check("driver", DOUBTFUL, f"no GPU ({reason}): the CPU is used", "enough for the presets cpu and canary")
     driver = cards[0]["driver_version"]
     if cuda is None:
         return Check("driver", BROKEN, f"{driver}, but {built}", "pip install -c constraints.txt torch")
@@ -113,9 +113,7 @@ def check_gpu() -> Check | None:
     if number and int(number[1]) < 8:
         return Check("GPU", DOUBTFUL, f"{found}; no bf16", "fp16 is used in its place; Ampere or newer has bf16")
     if total and used > 0.05 * total:
-        return Check(
-            "GPU", DOUBTFUL, f"{found}{_users()}", "end what uses it, or plan with less: arcslim plan --gpu GIB"
-        )
+        return Check("GPU", DOUBTFUL, f"{found}{_users()}", "end it, or plan with what is left: arcslim plan --gpu GIB")
     return Check("GPU", OK, found)
 
 
@@ -127,10 +125,10 @@ def _users() -> str:
 
 
 def check_compiler(*, needed: bool) -> Check:
-    """A C compiler that compiles against Python's headers, as Triton does when it first launches a kernel."""
+    """The C compiler that Triton will take when it first launches a kernel, tried on Python's headers."""
     name = "C compiler"
     state: State = BROKEN if needed else DOUBTFUL
-    compiler = os.environ.get("CC") or next((one for one in ("cc", "gcc", "clang") if shutil.which(one)), None)
+    compiler = os.environ.get("CC") or next((one for one in TRITONS if shutil.which(one)), None)
     if compiler is None or shutil.which(compiler) is None:
         said = "none on the PATH" if compiler is None else f"CC={compiler} is not there"
         return Check(
@@ -159,6 +157,15 @@ def hub_cache() -> Path:
     return Path(constants.HF_HUB_CACHE)
 
 
+def cached_bytes(repository: str) -> int:
+    """What of a model's repository is in the hub's cache: whole files, of all its revisions."""
+    from huggingface_hub.file_download import repo_folder_name
+
+    blobs = hub_cache() / repo_folder_name(repo_id=repository, repo_type="model") / "blobs"
+    files = blobs.iterdir() if blobs.is_dir() else ()
+    return sum(file.stat().st_size for file in files if not file.name.endswith(".incomplete"))
+
+
 def free_bytes(place: Path) -> tuple[Path, int]:
     """The nearest folder of ``place`` that exists, and what is free there."""
     place = place.expanduser().absolute()
@@ -168,18 +175,17 @@ def free_bytes(place: Path) -> tuple[Path, int]:
 
 
 def check_disk(name: str, place: Path, wanted: float, *, sure: bool = False, move: str) -> Check:
+    """``sure``: ``wanted`` is what a run will write, and not what one may want."""
     there, free = free_bytes(place)
     found = f"{gib(free)} free at {_short(place)}"
     if not os.access(there, os.W_OK):
-        return Check(
-            name, BROKEN, f"{_short(place)} cannot be written", f"mend its owner, or choose another with {move}"
-        )
-    if free < FULL or (sure and free < wanted):
-        return Check(name, BROKEN, f"{found}; {gib(wanted)} are wanted", f"make room, or choose another with {move}")
+        mend = f"mend its owner, or choose another with {move}"
+        return Check(name, BROKEN, f"{_short(place)} cannot be written", mend)
+    mend = f"make room, or choose another with {move}"
+    if free < (wanted if sure else FULL):
+        return Check(name, BROKEN, f"{found}; {gib(wanted)} are wanted", mend)
     if free < wanted:
-        return Check(
-            name, DOUBTFUL, f"{found}; {gib(wanted)} may be wanted", f"make room, or choose another with {move}"
-        )
+        return Check(name, DOUBTFUL, f"{found}; {gib(wanted)} may be wanted", mend)
     return Check(name, OK, found)
 
 
@@ -204,8 +210,9 @@ def check_hub(seconds: float = HUB_SECONDS) -> Check:
     from huggingface_hub import constants
 
     name, url = "the hub", constants.ENDPOINT
+    said = redact(url).removeprefix("https://")
     if constants.HF_HUB_OFFLINE:
-        return Check(name, OK, "not asked: HF_HUB_OFFLINE is set, and the cache alone is used")
+        return Check(name, OK, "not asked: HF_HUB_OFFLINE is set, the cache is used")
     answers: list[str] = []
     began = time.monotonic()
 
@@ -213,20 +220,21 @@ def check_hub(seconds: float = HUB_SECONDS) -> Check:
         try:
             with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=seconds):
                 answers.append("")
-        except urllib.error.HTTPError:  # an answer
-            answers.append("")
-        except OSError as error:  # URLError and time-outs among them
-            answers.append(str(getattr(error, "reason", error)))
+        except urllib.error.HTTPError as error:  # an answer, if only that this page is not for everybody
+            answers.append(f"it answers with an error, {error.code}" if error.code >= 500 else "")
+        except (OSError, ValueError) as error:  # URLError and time-outs among them; an address that is none
+            reason = getattr(error, "reason", error)
+            answers.append(str(getattr(reason, "strerror", None) or reason))
 
     thread = threading.Thread(target=ask, daemon=True)  # a name look-up that hangs cannot be ended
     thread.start()
     thread.join(seconds)
     took = time.monotonic() - began
     if answers == [""]:
-        return Check(name, OK, f"{url} answers in {took:.1f} s")
+        return Check(name, OK, f"{said} answers in {took:.1f} s")
     why = answers[0] if answers else f"no answer in {seconds:g} s"
-    mend = "weights must be in the cache or in a folder; then HF_HUB_OFFLINE=1 saves the waiting"
-    return Check(name, DOUBTFUL, f"{url} is out of reach: {why}", mend)
+    mend = "weights from cache or folder; HF_HUB_OFFLINE=1 saves waiting"
+    return Check(name, DOUBTFUL, f"{said} is out of reach: {redact(why)}", mend)
 
 
 def tokens_present(variables: Mapping[str, str] | None = None) -> dict[str, bool]:
@@ -238,4 +246,4 @@ def tokens_present(variables: Mapping[str, str] | None = None) -> dict[str, bool
 def check_tokens() -> Check:
     said = {"hub": "Hugging Face", "wandb": "W&B"}
     found = ", ".join(f"{said[name]} {'yes' if there else 'no'}" for name, there in tokens_present().items())
-    return Check("tokens", OK, f"{found} (needed for gated models and for W&B alone)")
+    return Check("tokens", OK, f"{found} (for gated models, for W&B)")

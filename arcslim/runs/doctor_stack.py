@@ -20,6 +20,7 @@ from arcslim.runs.environment import PACKAGES
 PROBE_SECONDS = 300.0
 CLOSE = 0.03  # relative error of a 4-bit layer in bf16, against its own weights unpacked
 INSTALL = 'pip install -c constraints.txt -e ".[dev]"'
+REINSTALL = "pip install --force-reinstall --no-deps -c constraints.txt bitsandbytes"
 Probe = Mapping[str, Mapping[str, Any]]
 
 
@@ -72,34 +73,30 @@ def check_bitsandbytes(found: Probe) -> Check:
     name, facts = "bitsandbytes", found.get("bitsandbytes", {})
     if "forward_error" not in facts:
         said = facts.get("error", "it was not reached")
-        return Check(
-            name, BROKEN, f"4-bit does not work: {said}", "pip install --force-reinstall --no-deps bitsandbytes"
-        )
+        return Check(name, BROKEN, f"4-bit does not work: {said}", REINSTALL)
     said = f"{facts['version']} on {facts['device']}"
     errors = {key: facts[f"{key}_error"] for key in ("forward", "backward")}
     if not facts["native"] or (facts["device"] == "cuda" and not facts["built_with_cuda"]):
-        return Check(
-            name, BROKEN, f"{said}: its native library does not load", "bitsandbytes must be built for torch's CUDA"
-        )
+        return Check(name, BROKEN, f"{said}: its native library does not load", REINSTALL)
     wrong = [f"{key} is off by {error:.1%}" for key, error in errors.items() if not error < CLOSE]
     if wrong:
         return Check(name, BROKEN, f"{said}: 4-bit {', '.join(wrong)}", INSTALL)
-    return Check(name, OK, f"{said}: a 4-bit layer forward and backward is right")
+    return Check(name, OK, f"{said}: 4 bits forward and backward are right")
 
 
 def check_xformers(found: Probe) -> Check:
     name, facts = "xformers", found.get("xformers", {})
     if facts.get("installed") is False:
-        return Check(name, DOUBTFUL, "not installed: PyTorch's own attention is used", INSTALL)
+        return Check(name, DOUBTFUL, "not installed: PyTorch's attention is used", INSTALL)
     if "operators" not in facts:
         return Check(name, DOUBTFUL, facts.get("error", "it was not reached"), INSTALL)
-    own = "its own extension loads"
-    if not facts["own_extension"]:
-        own = f"its own extension does not load (built for torch {facts['built_for'] or '?'})"
-    borrowed = [one for one in facts["operators"] if one.endswith("-pt")]
-    said = f"{facts['version']}: {own}"
+    if not facts.get("attention_error", 0.0) < CLOSE:  # of a GPU alone; nan too
+        said = f"{facts['version']}: its attention is off by {facts['attention_error']:.1%}"
+        return Check(name, BROKEN, said, INSTALL)
     if facts["own_extension"]:
-        return Check(name, OK, f"{said}: {', '.join(facts['operators'])}")
+        return Check(name, OK, f"{facts['version']}: its own extension loads: {', '.join(facts['operators'])}")
+    borrowed = [one for one in facts["operators"] if one.endswith("-pt")]
+    said = f"{facts['version']}, built for torch {facts['built_for'] or '?'}: its own extension does not load"
     if not borrowed:
         return Check(name, DOUBTFUL, f"{said}, and PyTorch lends it no operator", INSTALL)
     return Check(name, OK, f"{said}; PyTorch's operators are used: {', '.join(borrowed)}")
@@ -123,7 +120,7 @@ def check_flash(found: Probe) -> Check:
     if "version" in facts:
         return Check("flash-attention", OK, facts["version"])
     if facts.get("installed") is False:
-        return Check("flash-attention", OK, "not installed, and not needed: attention comes from PyTorch or xformers")
+        return Check("flash-attention", OK, "not installed, and not needed")
     said = facts.get("error", "it was not reached")
     return Check("flash-attention", DOUBTFUL, f"installed, but {said}", "pip uninstall flash-attn: it is not needed")
 
@@ -139,7 +136,7 @@ def check_vllm() -> Check:
     """vLLM wants one release of torch to the digit: another one ends in undefined symbols."""
     version = installed("vllm")
     if version is None:
-        return Check("vLLM", OK, "not installed: rollouts go through Unsloth's own generation")
+        return Check("vLLM", OK, "not installed: rollouts go through Unsloth")
     wrong = []
     for text in metadata.requires("vllm") or []:
         need = Requirement(text)
@@ -163,27 +160,41 @@ def constraints_file(*, with_vllm: bool) -> Path:
 
 
 def pins(path: Path) -> dict[str, Version]:
+    """Of each package the one version; none where the file did not come along with this copy of arcslim."""
+    if not path.is_file():
+        return {}
     found = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {name.lower().replace("_", "-"): Version(version) for name, version in found}
 
 
+def wanted_pins() -> dict[str, Version]:
+    return pins(constraints_file(with_vllm=installed("vllm") is not None))
+
+
 def off_pins() -> dict[str, tuple[str, str]]:
     """Installed packages that are not as pinned: name to what is installed and what is pinned."""
-    wanted = pins(constraints_file(with_vllm=installed("vllm") is not None))
     return {
         name: (str(have), str(pin))
-        for name, pin in wanted.items()
+        for name, pin in wanted_pins().items()
         if (have := installed(name)) is not None and have != Version(pin.public)
     }
 
 
+def own_needs() -> list[Requirement] | None:
+    """arcslim's bounds; None where it runs from a folder and was never installed."""
+    try:
+        texts = metadata.requires("arcslim") or []
+    except metadata.PackageNotFoundError:
+        return None
+    needs = (Requirement(text) for text in texts)
+    return [need for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
+
+
 def check_versions() -> Check:
     """Against arcslim's own bounds, which must hold, and against the set that was tried together."""
+    needs, file = own_needs(), constraints_file(with_vllm=installed("vllm") is not None).name
     beyond = []
-    for text in metadata.requires("arcslim") or []:
-        need = Requirement(text)
-        if need.marker is not None and not need.marker.evaluate({"extra": ""}):
-            continue
+    for need in needs or []:
         have = installed(need.name)
         if have is None:
             beyond.append(f"{need.name} is not installed")
@@ -191,14 +202,17 @@ def check_versions() -> Check:
             beyond.append(f"{need.name} {have} (wanted: {need.specifier})")
     if beyond:
         return Check("versions", BROKEN, "; ".join(beyond), INSTALL)
+    if not wanted_pins():
+        return Check("versions", DOUBTFUL, f"there is no {file} to compare with", "take it from arcslim's repository")
     off = off_pins()
     core = {name.lower().replace("_", "-") for name in PACKAGES}
     said = [f"{name} {have} (pinned: {pin})" for name, (have, pin) in sorted(off.items()) if name in core]
     others = len(off) - len(said)
-    if not off:
-        return Check("versions", OK, "as in constraints.txt")
     if said:
         more = f" and {others} lesser ones" if others else ""
         return Check("versions", DOUBTFUL, f"not the set that was tried together: {'; '.join(said)}{more}", INSTALL)
+    where = "" if needs is not None else "; arcslim is not installed, its bounds are not known"
+    if not off:
+        return Check("versions", OK, f"as in {file}{where}")
     named = ", ".join(f"{name} {have}" for name, (have, _) in sorted(off.items())[:4])
-    return Check("versions", OK, f"what matters is as in constraints.txt; {others} lesser ones differ ({named})")
+    return Check("versions", OK, f"what matters is as in {file}; lesser ones differ: {others} ({named}){where}")

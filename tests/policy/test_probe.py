@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,28 @@ def test_a_broken_bitsandbytes_is_named(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     check = doctor_stack.check_bitsandbytes(doctor_stack.probe())
     assert check.state == BROKEN and said in check.found and check.mend is not None
+
+
+def test_a_native_library_that_is_no_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 6, must show 5: the package as it is; its compiled files overwritten, which Python's kernels would hide."""
+    source = Path(str(metadata.distribution("bitsandbytes").locate_file("bitsandbytes")))
+    shutil.copytree(source, tmp_path / "bitsandbytes", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    for library in source.glob("*.so"):
+        (tmp_path / "bitsandbytes" / library.name).write_text("no library\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    check = doctor_stack.check_bitsandbytes(doctor_stack.probe())
+    assert check.state == BROKEN and "its native library does not load" in check.found
+    assert "--force-reinstall" in str(check.mend)
+
+
+def test_what_a_library_prints_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Python, and past Python as C does."""
+    (tmp_path / "flash_attn").mkdir()
+    program = "import os; print('hello'); os.write(1, b'hello from C\\n'); __version__ = '9.9'\n"
+    (tmp_path / "flash_attn" / "__init__.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    check = doctor_stack.check_flash(doctor_stack.probe())
+    assert check.state == OK and check.found == "9.9"
 
 
 def test_a_probe_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

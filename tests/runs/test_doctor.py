@@ -6,8 +6,11 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
+import threading
 from collections import namedtuple
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,8 @@ from typing import Any
 import pytest
 
 from arcslim.cli.doctor import room_of, show, worst
+from arcslim.policy.weights import weights_repository
+from arcslim.presets import load_config
 from arcslim.runs import doctor, doctor_machine, doctor_stack
 from arcslim.runs.check import BROKEN, DOUBTFUL, GIB, OK, Check
 from arcslim.runs.doctor_machine import Room
@@ -61,7 +66,20 @@ def test_a_compiler_that_does_not_compile(
     assert check.state == BROKEN and said in check.found and mend in str(check.mend)
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler here")
+def test_the_compiler_is_the_one_that_triton_would_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton looks for gcc, then clang: a cc alone does not help it."""
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("cc", "clang", "gcc"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 0\n")
+        (tmp_path / name).chmod(0o755)
+        found = doctor_machine.check_compiler(needed=True).found
+        assert found.startswith("none on the PATH" if name == "cc" else f"{tmp_path / name},")
+    build = Path(str(metadata.distribution("triton").locate_file("triton/runtime/build.py"))).read_text()
+    assert "cc = gcc if gcc is not None else clang" in build, "Triton's order is another one by now"
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no compiler here")
 def test_this_machines_compiler_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
     check = doctor_machine.check_compiler(needed=True)
@@ -76,6 +94,29 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: floa
     assert check.mend is None or "HF_HOME" in check.mend
     sure = doctor_machine.check_disk("hub cache", tmp_path, 16 * GIB, sure=True, move="HF_HOME")
     assert sure.state == (OK if free > 16 else BROKEN)
+    assert doctor_machine.check_disk("hub cache", tmp_path, 0, sure=True, move="HF_HOME").state == OK, "nothing is"
+
+
+def can_mount() -> bool:
+    return bool(shutil.which("unshare")) and subprocess.run(["unshare", "-m", "true"], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs the right to mount a tmpfs")
+@pytest.mark.parametrize(("options", "said"), [("size=2m", "0.0 GiB free"), ("ro", "cannot be written")])
+def test_a_disk_that_really_is_full_or_read_only(tmp_path: Path, options: str, said: str) -> None:
+    """Issue 6, must show 5: a tmpfs of 2 MB, and one that is read-only, mounted for this one process."""
+    code = (
+        "import sys; from pathlib import Path; from arcslim.runs.doctor import quick_checks\n"
+        "for check in quick_checks(Path(sys.argv[1], 'runs')): print(check.state, check.name, check.found)"
+    )
+    mounted = 'mount -t tmpfs -o "$1" tmpfs "$2" && exec "$3" -c "$4" "$2"'
+    line = ["unshare", "-m", "sh", "-c", mounted, "sh", options, str(tmp_path), sys.executable, code]
+    environment = os.environ | {"HF_HOME": str(tmp_path / "hf")}
+    environment.pop("HF_HUB_CACHE", None)
+    done = subprocess.run(line, capture_output=True, text=True, check=True, env=environment)
+    broken = [row for row in done.stdout.splitlines() if row.startswith("broken")]
+    assert len(broken) == 2 and all(said in row for row in broken), done.stdout
+    assert broken[0].startswith("broken hub cache") and broken[1].startswith("broken run folder")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +195,40 @@ def test_the_hub_is_waited_for_no_longer_than_said(monkeypatch: pytest.MonkeyPat
     assert doctor_machine.check_hub().state == OK
 
 
+@pytest.mark.parametrize(("status", "state"), [(200, OK), (403, OK), (503, DOUBTFUL)])
+def test_an_answer_of_the_hub(monkeypatch: pytest.MonkeyPatch, status: int, state: str) -> None:
+    from huggingface_hub import constants
+
+    asked: list[str] = []
+
+    class Hub(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+        def do_HEAD(self) -> None:
+            asked.append(str(self.headers))
+            self.send_response(status)
+            self.end_headers()
+
+    monkeypatch.setenv("HF_TOKEN", "hf_" + "abcdefghij" * 3)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with HTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        check = doctor_machine.check_hub()
+        server.shutdown()
+    assert check.state == state and "127.0.0.1" in check.found, check
+    assert len(asked) == 1 and "hf_" not in asked[0], "no token is sent for this"
+
+
+def test_a_login_in_the_hubs_address_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "https://user:geheim@127.0.0.1:1")
+    check = doctor_machine.check_hub(seconds=1)
+    assert check.state == DOUBTFUL and "geheim" not in str(check) and "127.0.0.1:1 is out of reach" in check.found
+
+
 def test_tokens_are_present_and_never_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "hf_" + "abcdefghij" * 3
     monkeypatch.setenv("HF_TOKEN", secret)
@@ -179,6 +254,10 @@ def test_torch_that_does_not_see_the_card(tmp_path: Path, monkeypatch: pytest.Mo
     assert doctor_stack.check_torch({"torch": TORCH}).state == OK
 
 
+XFORMERS = {
+    "installed": True, "version": "0.0.35", "own_extension": False, "built_for": "2.10.0+cu128",
+    "operators": ["cutlassF-pt", "fa2F@2.5.7-pt"],
+}  # fmt: skip
 RIGHT = {
     "version": "0.50.2", "device": "cuda", "native": True, "built_with_cuda": True, "forward_error": 0.004,
     "backward_error": 0.004,
@@ -204,7 +283,13 @@ def test_xformers_says_plainly_whose_operators_are_used() -> None:
     ours = {"installed": True, "version": "0.0.35", "own_extension": False, "built_for": "2.10.0+cu128"}
     check = doctor_stack.check_xformers({"xformers": ours | {"operators": ["cutlassF-pt", "fa2F@2.5.7-pt"]}})
     assert check.state == OK
-    assert "does not load (built for torch 2.10.0+cu128); PyTorch's operators are used: cutlassF-pt" in check.found
+    assert "built for torch 2.10.0+cu128: its own extension does not load; PyTorch's operators are used" in check.found
+    wrong = ours | {"operators": ["cutlassF-pt"], "attention_error": 0.5}
+    check = doctor_stack.check_xformers({"xformers": wrong})
+    assert check.state == BROKEN and "off by 50.0%" in check.found
+    fine = ours | {"own_extension": True, "operators": ["fa2F@0.0"], "attention_error": 0.001}
+    check = doctor_stack.check_xformers({"xformers": fine})
+    assert check.state == OK and "its own extension loads" in check.found
     assert doctor_stack.check_xformers({"xformers": ours | {"operators": []}}).state == DOUBTFUL
     assert doctor_stack.check_xformers({"xformers": {"installed": False}}).state == DOUBTFUL
 
@@ -240,7 +325,7 @@ def test_vllm_that_wants_another_torch(tmp_path: Path, monkeypatch: pytest.Monke
     [
         ("trl", "1.9.0", BROKEN, "trl 1.9.0 (wanted: <1.16,>=1.15)"),
         ("accelerate", "1.15.99", DOUBTFUL, "accelerate 1.15.99 (pinned: 1.15.0)"),
-        ("idna", "3.21", OK, "1 lesser ones differ (idna 3.21)"),
+        ("idna", "3.21", OK, "lesser ones differ: 1 (idna 3.21)"),
     ],
 )
 def test_a_wrong_version(
@@ -253,6 +338,25 @@ def test_a_wrong_version(
     monkeypatch.syspath_prepend(str(tmp_path))
     check = doctor_stack.check_versions()
     assert check.state == state and said in check.found, check
+
+
+def test_a_copy_that_was_never_installed_or_lacks_the_constraints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run asks for these, and must not die of it."""
+    monkeypatch.setattr(doctor_stack, "own_needs", lambda: None)
+    assert "its bounds are not known" in doctor_stack.check_versions().found
+    monkeypatch.setattr(doctor_stack, "constraints_file", lambda *, with_vllm: tmp_path / "constraints.txt")
+    assert doctor_stack.off_pins() == {}
+    check = doctor_stack.check_versions()
+    assert check.state == DOUBTFUL and "no constraints.txt" in check.found
+    monkeypatch.undo()
+
+    def none(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", none)
+    assert doctor_stack.own_needs() is None
 
 
 # The whole --------------------------------------------------------------------------------------------------------
@@ -278,7 +382,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No probe: it takes half a minute, and tests/policy/test_probe.py makes it."""
     found = {
         "torch": TORCH | {"available": False, "error": "no driver"}, "bitsandbytes": RIGHT | {"device": "cpu"},
-        "xformers": {"installed": False}, "triton": {"installed": True, "version": "3.8.0"},
+        "xformers": XFORMERS, "triton": {"installed": True, "version": "3.8.0"},
         "flash_attn": {"installed": False},
     }  # fmt: skip
     monkeypatch.setattr(doctor_stack, "probe", lambda: found)
@@ -289,9 +393,10 @@ def test_one_screen_and_exit_code_0(
     quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_disk(monkeypatch, 60 * GIB)
-    assert arcslim("doctor", "--run-dir", tmp_path) == 0
+    monkeypatch.setenv("COLUMNS", "80")
+    assert arcslim("doctor", "--run-dir", "runs") == 0
     said = capsys.readouterr().out
-    assert len(said.splitlines()) <= 30
+    assert len(said.splitlines()) <= 24 and max(map(len, said.splitlines())) <= 80, said
     for name in (
         "Python", "driver", "torch", "bitsandbytes", "xformers", "Triton", "C compiler", "flash-attention", "vLLM",
         "versions", "hub cache", "run folder", "/dev/shm", "the hub", "tokens",
@@ -303,11 +408,47 @@ def test_exit_code_1_when_something_is_broken_and_json_says_it_all(
     quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_disk(monkeypatch, 0.2 * GIB)
+    secret = "hf_" + "abcdefghij" * 3
+    monkeypatch.setenv("HF_TOKEN", secret)
     assert arcslim("doctor", "--run-dir", tmp_path, "--json") == 1
-    told = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    assert secret not in said.out + said.err
+    told = json.loads(said.out)
+    assert told["tokens_present"]["hub"] is True
     assert told["state"] == BROKEN and told["packages"]["torch"] and told["python"] == sys.version.split()[0]
     broken = [check for check in told["checks"] if check["state"] == BROKEN]
     assert {check["name"] for check in broken} == {"hub cache", "run folder"} and all(one["mend"] for one in broken)
+
+
+def test_the_main_process_needs_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from arcslim.cli import main\n"
+        "from arcslim.runs import doctor, doctor_stack; doctor_stack.probe = dict\n"
+        "states = {check.name: check.state for check in doctor.all_checks(Path(sys.argv[1]))}\n"
+        "print(states['torch'], [name for name in ('torch', 'transformers', 'bitsandbytes') if name in sys.modules])"
+    )
+    environment = os.environ | {"HF_HUB_OFFLINE": "1"}
+    line = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "broken []", "a probe that found nothing is no torch"
+
+
+def test_weights_that_are_in_the_cache_are_not_wanted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    name = weights_repository(load_config("4090").config.model.name, four_bit=True, on_gpu=True)
+    blobs = tmp_path / f"models--{name.replace('/', '--')}" / "blobs"
+    blobs.mkdir(parents=True)
+    wanted = room_of("4090").weights
+    (blobs / "a.incomplete").write_bytes(b"")
+    os.truncate(blobs / "a.incomplete", GIB)  # sparse
+    assert room_of("4090").weights == wanted
+    (blobs / "b").write_bytes(b"")
+    os.truncate(blobs / "b", GIB)
+    assert room_of("4090").weights == wanted - GIB
+    os.truncate(blobs / "b", 9 * GIB)
+    assert room_of("4090").weights == 0
 
 
 def test_a_preset_says_how_much_disk_it_wants() -> None:
