@@ -1,6 +1,7 @@
 """Cards: the facts of models (shapes) and of GPUs (memory, bandwidth), for planning without a download or a GPU.
 
-The facts lie beside this file, in ``cards_models.toml`` and ``cards_gpus.toml``, each with its source.
+The facts lie beside this file, in ``cards_models.toml`` and ``cards_gpus.toml``, each with its source; what there is to
+GPUs stands in ``cards_gpus.py``.
 """
 
 from __future__ import annotations
@@ -8,17 +9,46 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from arcslim.errors import InputError, ModelError
+from arcslim.cards_gpus import (
+    CPU,
+    GIB,
+    GpuCard,
+    cpu_card,
+    find_gpu,
+    gpu_cards,
+    gpu_named_in,
+    gpus_named,
+    read_facts,
+)
+from arcslim.errors import ModelError
 
-GIB = 1024**3
+__all__ = [
+    "CPU",
+    "GIB",
+    "MODEL_TYPES",
+    "RANDOM",
+    "GpuCard",
+    "ModelCard",
+    "card_from_config",
+    "config_of",
+    "cpu_card",
+    "find_gpu",
+    "find_model",
+    "find_model_card",
+    "gpu_cards",
+    "gpu_named_in",
+    "gpus_named",
+    "model_cards",
+    "read_object",
+    "skipped_in",
+]
+
 # Decoders of one kind: gated MLP, RMS norms, rotary positions. Others would be planned wrongly, so they are refused.
 MODEL_TYPES = ("qwen2", "qwen3", "llama", "mistral")
 _TIED_BY_DEFAULT = False  # of transformers' configurations of the four
@@ -31,6 +61,7 @@ class ModelCard:
     """A model's shapes, under the names of its config.json, and where they were read.
 
     ``ids``: hub ids with these shapes. ``published``: the parameters that the hub shows, None where unknown.
+    ``skipped``: of a model that lies packed in a folder, the modules that its config.json keeps in 16 bits; else None.
     """
 
     name: str
@@ -50,6 +81,7 @@ class ModelCard:
     published: int | None = None
     attention_bias: bool = False
     mlp_bias: bool = False
+    skipped: tuple[str, ...] | None = None
 
     @property
     def query_size(self) -> int:
@@ -109,43 +141,9 @@ class ModelCard:
         return self.linear_parameters + self.embedding_parameters + self.head_parameters + self.small_parameters
 
 
-@dataclass(frozen=True)
-class GpuCard:
-    """A GPU. ``usable_gib``: what a program can have; ``bandwidth``: GB/s; ``bf16_tflops``: dense. None: not known."""
-
-    name: str
-    usable_gib: float
-    aliases: tuple[str, ...] = ()
-    memory_gb: float | None = None
-    bandwidth: float | None = None
-    bf16_tflops: float | None = None
-    source: str = ""
-
-    @property
-    def usable_bytes(self) -> int:
-        return int(self.usable_gib * GIB)
-
-    @property
-    def is_cpu(self) -> bool:
-        return self.name == CPU
-
-
-CPU = "cpu"
-
-
-def _read(name: str) -> list[dict[str, Any]]:
-    data = tomllib.loads(files("arcslim").joinpath(f"cards_{name}s.toml").read_text(encoding="utf-8"))
-    return [{key: tuple(v) if isinstance(v, list) else v for key, v in row.items()} for row in data[name]]
-
-
 @cache
 def model_cards() -> tuple[ModelCard, ...]:
-    return tuple(ModelCard(**row) for row in _read("model"))
-
-
-@cache
-def gpu_cards() -> tuple[GpuCard, ...]:
-    return tuple(GpuCard(**row) for row in _read("gpu"))
+    return tuple(ModelCard(**row) for row in read_facts("cards_models.toml", "model"))
 
 
 def _plain(name: str) -> str:
@@ -172,6 +170,8 @@ def find_model(name: str) -> ModelCard:
         return _folder_card(path)
     if path.is_file():
         return card_from_config(read_object(path), path.parent.name or path.name, str(path))
+    if path.is_absolute() or name.startswith((".", "~")):
+        raise ModelError(f"there is no model at {name}", "give a folder, a config.json, a card's name or a hub id")
     card = find_model_card(name)
     if card is not None:
         return card
@@ -196,7 +196,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def _folder_card(folder: Path) -> ModelCard:
-    for place in (folder, folder / "final"):
+    for place in (folder, folder / "final", folder / "best"):
         if (place / "adapter_config.json").is_file():
             base = read_object(place / "adapter_config.json").get("base_model_name_or_path")
             if not isinstance(base, str) or not base or Path(base) == place:
@@ -235,53 +235,29 @@ def card_from_config(config: Mapping[str, Any], name: str, source: str) -> Model
         attention_bias=bool(config.get("attention_bias", False)),
         mlp_bias=bool(config.get("mlp_bias", False)),
         source=source,
+        skipped=skipped_in(config, source),
     )
 
 
-def find_gpu(text: str) -> GpuCard:
-    """A GPU by name, as ``4090`` or ``A100-80``, or by its memory in GiB, as ``24`` or ``24GiB``; ``cpu`` is none at
-    all. Raises InputError, with the nearest known name."""
-    wanted = re.sub(r"^(nvidia|geforce|rtx|tesla)+", "", re.sub(r"[\s_]+", "", text.strip().lower()))
-    if wanted == CPU:
-        return cpu_card()
-    for card in gpu_cards():
-        if wanted in card.aliases or wanted == re.sub(r"^rtx|\s+", "", card.name.lower()):
-            return card
-    size = re.fullmatch(r"(\d+(?:\.\d+)?)(gib|gb|g)?", wanted)
-    if size and float(size[1]) > 0:
-        if float(size[1]) > 2048:
-            raise InputError(f"no GPU has {size[1]} GiB", _known_gpus(wanted))
-        return GpuCard(f"a card of {size[1]} GiB", float(size[1]))
-    raise InputError(f"unknown GPU {text!r}", _known_gpus(wanted))
+def skipped_in(config: Mapping[str, Any], source: str) -> tuple[str, ...] | None:
+    """The modules that a packed model's config.json keeps in 16 bits; None of a model that is not packed.
 
-
-def _known_gpus(wanted: str) -> str:
-    aliases = [alias for card in gpu_cards() for alias in card.aliases]
-    near = difflib.get_close_matches(wanted, aliases, n=1, cutoff=0.5)
-    guess = f"did you mean {near[0]}? " if near else ""
-    firsts = ", ".join(card.aliases[0] for card in gpu_cards())
-    return f"{guess}give its memory in GiB, as 24, or one of: {firsts}, {CPU}"
-
-
-def gpu_named_in(text: str) -> GpuCard | None:
-    """The GPU that a text names first, as a preset's "Made for" does; None where it names none."""
-    found = [
-        (match.start(), card)
-        for card in gpu_cards()
-        for alias in card.aliases
-        if (match := re.search(rf"\b{re.escape(alias)}\b", text, re.IGNORECASE))
-    ]
-    return min(found, key=lambda pair: pair[0])[1] if found else None
-
-
-def cpu_card() -> GpuCard:
-    """No GPU: this machine's RAM is what there is."""
-    import psutil
-
-    return GpuCard(CPU, psutil.virtual_memory().total / GIB, source="this machine's RAM")
+    Raises ModelError for weights that are packed otherwise than to NF4 by bitsandbytes.
+    """
+    packed = config.get("quantization_config")
+    if not isinstance(packed, Mapping):
+        return None
+    kind = packed.get("quant_method")
+    if kind != "bitsandbytes" or not packed.get("load_in_4bit"):
+        what = "8 bits" if kind == "bitsandbytes" else kind
+        raise ModelError(
+            f"{source} is of weights that are packed by {what}: their size is not known here",
+            "give the model in 16 bits, or packed to 4 bits by bitsandbytes",
+        )
+    return tuple(map(str, packed.get("llm_int8_skip_modules") or ()))
 
 
 def config_of(card: ModelCard) -> dict[str, Any]:
     """The card as fields of a ``config.json``."""
-    own = {"name", "source", "family", "ids", "published"}
+    own = {"name", "source", "family", "ids", "published", "skipped"}
     return {field.name: getattr(card, field.name) for field in fields(card) if field.name not in own}

@@ -22,7 +22,7 @@ from arcslim.cards import (
     model_cards,
 )
 from arcslim.errors import InputError, ModelError
-from arcslim.policy.sources import tiny_folder
+from arcslim.policy.sources import EMBEDDED, tiny_folder
 
 COUNT = """
 import json, sys, torch
@@ -38,7 +38,7 @@ json.dump(counts, sys.stdout)
 
 @pytest.mark.parametrize("card", model_cards(), ids=lambda card: card.name)
 def test_a_card_has_as_many_parameters_as_the_hub_shows(card: ModelCard) -> None:
-    assert card.published is not None or card.name == "tiny"
+    assert card.published is not None or card.name in EMBEDDED
     assert card.published in (None, card.parameters)
     assert card.source
 
@@ -54,10 +54,10 @@ def test_every_card_counts_as_transformers_does_on_the_meta_device() -> None:
     assert json.loads(done.stdout) == {card.name: card.parameters for card in model_cards()}
 
 
-def test_the_tiny_card_is_the_embedded_model() -> None:
-    found = find_model(str(tiny_folder()))
-    card = find_model("tiny")
-    assert config_of(found) == config_of(card)
+@pytest.mark.parametrize("name", list(EMBEDDED))
+def test_the_card_of_an_embedded_model_is_its_config(name: str) -> None:
+    found = find_model(str(tiny_folder(name)))
+    assert config_of(found) == config_of(find_model(name))
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,23 @@ def test_a_folder_an_adapter_a_run_and_a_file_lead_to_their_model(tmp_path: Path
     (final / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(model)}))
     for place in (model, model / "config.json", final, tmp_path / "run"):
         assert find_model(str(place)).parameters == 596_049_920
+    going = tmp_path / "going"  # a run that has not ended: its best checkpoint
+    going.mkdir()
+    (going / "best").symlink_to(final, target_is_directory=True)
+    assert find_model(str(going)).parameters == 596_049_920
+
+
+@pytest.mark.parametrize("name", ["/nowhere/model", "./nowhere", "~/nowhere-at-all"])
+def test_a_folder_that_is_not_there_is_told_as_one(name: str) -> None:
+    with pytest.raises(ModelError, match="there is no model at"):
+        find_model(name)
+
+
+@pytest.mark.parametrize("packed", [{"quant_method": "gptq", "bits": 4}, {"quant_method": "bitsandbytes"}])
+def test_weights_packed_otherwise_are_refused(packed: dict[str, object]) -> None:
+    config = config_of(find_model("Qwen3-0.6B")) | {"quantization_config": packed}
+    with pytest.raises(ModelError, match="packed by"):
+        card_from_config(config, "mine", "config.json")
 
 
 @pytest.mark.parametrize(
@@ -137,13 +154,21 @@ def test_an_adapter_without_a_base_and_an_empty_folder_are_refused(tmp_path: Pat
         ("24", "a card of 24 GiB"),
         ("23.5GiB", "a card of 23.5 GiB"),
         ("cpu", CPU),
+        ("NVIDIA H100 80GB HBM3", "H100 80GB"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA A100-SXM4-80GB", "A100 80GB"),
+        ("A100-PCIE-40GB", "A100 40GB"),
+        ("NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada"),
+        ("Tesla T4", "T4"),
     ],
 )
 def test_a_gpu_is_found_as_it_is_named(text: str, name: str) -> None:
     assert find_gpu(text).name == name
 
 
-@pytest.mark.parametrize("text", ["4091", "h1000x", "", "-8", "0", "nan"])
+@pytest.mark.parametrize(
+    "text", ["4091", "h1000x", "", "-8", "0", "nan", "1080", "RTX 4070", "RTX 4080 SUPER", "H100 NVL", "A100 20GB"]
+)
 def test_an_unknown_gpu_is_told_with_the_known_ones(text: str) -> None:
     with pytest.raises(InputError) as error:
         find_gpu(text)

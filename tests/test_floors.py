@@ -29,6 +29,7 @@ FLOORS = {
     "findings": 1,
     "presets": 1,
     "cards": 1,
+    "cards_gpus": 1,
     "tasks": 2,
     "prompts": 3,
     "learning": 4,

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from arcslim.cards import GpuCard, gpu_cards
+from arcslim.cards import GpuCard, gpus_named
 from arcslim.runs.asking import output_of
 
 GPU_FIELDS = (
@@ -14,7 +14,6 @@ GPU_FIELDS = (
 )  # fmt: skip
 # Of what nvidia-smi calls a card's memory PyTorch can have a little less: 1.5% on a 4090, 0.6% on an H100.
 USABLE_SHARE = 0.985
-_OTHER_KINDS = ("ti", "super", "laptop", "mobile", "max", "nvl")
 
 
 def gpu_list() -> tuple[list[dict[str, str]] | None, str | None]:
@@ -75,19 +74,7 @@ def card_of(gpu: Mapping[str, str]) -> GpuCard | None:
     if total is None:
         return None
     gib = total / 1024
-    words = set(re.findall(r"[a-z0-9]+", gpu["name"].lower()))
-    best, most = None, 0
-    for known in gpu_cards():
-        names = [own for own in map(_words, (*known.aliases, known.name)) if own <= words]
-        other = any(kind in words and kind not in known.name.lower() for kind in _OTHER_KINDS)
-        fitting = not other and 0.95 * gib <= known.usable_gib <= gib
-        if fitting and names and max(map(len, names)) > most:  # the one that is named most closely
-            best, most = known, max(map(len, names))
-    if best is not None:
-        return best
+    fitting = [known for known in gpus_named(gpu["name"]) if 0.95 * gib <= known.usable_gib <= gib]
+    if fitting:
+        return fitting[0]
     return GpuCard(gpu["name"], gib * USABLE_SHARE, source="nvidia-smi")
-
-
-def _words(name: str) -> set[str]:
-    """Of a card's name or alias the words that nvidia-smi would show: of ``A100 80GB`` it is ``a100``."""
-    return {word for word in re.findall(r"[a-z0-9]+", name.lower()) if not re.fullmatch(r"\d+gb|40|80", word)}
