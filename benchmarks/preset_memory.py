@@ -15,7 +15,8 @@ import textwrap
 from pathlib import Path
 
 from arcslim.cards import GpuCard, gpu_named_in
-from arcslim.memory.plan import Plan, preflight
+from arcslim.cli.plan import plan_for
+from arcslim.memory.plan import Plan
 from arcslim.memory.setup import GRPO, SFT
 from arcslim.presets import Preset, list_presets, load_config
 
@@ -47,7 +48,7 @@ def planned(preset: Preset, recipe: str, *sets: str) -> Plan:
     gpu = card_of(preset)
     assert gpu is not None, f"{preset.name} names no card"
     rows = ("data.sources=['traces.jsonl']",) if recipe == SFT and recipe_of(preset) == GRPO else ()
-    return preflight(load_config(preset.name, [*rows, *sets], recipe=recipe).config, gpu, recipe)
+    return plan_for(load_config(preset.name, [*rows, *sets], recipe=recipe).config, recipe, gpu)
 
 
 def peak(plan: Plan) -> str:
@@ -85,7 +86,7 @@ def sft_lines(preset: Preset) -> list[str]:
 def with_tasks(preset: Preset) -> Plan:
     gpu = card_of(preset)
     assert gpu is not None
-    return preflight(load_config(preset.name, recipe=SFT).config, gpu, SFT)
+    return plan_for(load_config(preset.name, recipe=SFT).config, SFT, gpu)
 
 
 def less_lines(preset: Preset) -> list[str]:

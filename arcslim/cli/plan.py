@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from arcslim.cards import GIB, GpuCard, ModelCard, card_from_config, find_gpu, find_model, find_model_card, gpu_named_in
+from arcslim.cards import GIB, GpuCard, find_gpu, gpu_named_in
 from arcslim.cli.options import Preset, Sets
+from arcslim.cli.plan_model import packing_for, rank_of_adapter, shapes_of
 from arcslim.config import Config
-from arcslim.errors import InputError, ModelError
+from arcslim.errors import InputError
 from arcslim.presets import find_preset, load_config
+
+if TYPE_CHECKING:
+    from arcslim.memory.plan import Plan
+    from arcslim.memory.setup import Setup
 
 DOES_NOT_FIT = 3
 Positive = Annotated[int | None, typer.Option(min=1)]
 
 Model = Annotated[
     str | None,
-    typer.Option("--model", help="a model's name or hub id, its folder, or its config.json \\[model.name]"),
+    typer.Option(
+        "--model", help="a model's name or hub id, its folder or config.json, a run, or `random:CARD` \\[model.name]"
+    ),
 ]
 Gpu = Annotated[
     str | None, typer.Option("--gpu", help="4090, a100-80, h100, …, GiB as a number, or cpu; else the preset's own")
@@ -38,7 +43,8 @@ LoraR = Annotated[int | None, typer.Option("--lora-r", min=1, help="the adapter'
 Vllm = Annotated[
     bool | None, typer.Option("--vllm/--no-vllm", help="rollouts with vLLM or without \\[model.fast_inference]")
 ]
-Recipe = Annotated[Literal["grpo", "sft"] | None, typer.Option("--recipe", help="grpo, or sft; else the preset's own")]
+RecipeName = Literal["grpo", "sft", "her", "her-pretrain"]
+Recipe = Annotated[RecipeName | None, typer.Option("--recipe", help="else the preset's own")]
 Json = Annotated[bool, typer.Option("--json", help="the whole plan as JSON")]
 
 
@@ -57,21 +63,20 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Will it fit? Each phase's memory, item by item, and what to change. Exit code 0 if it fits, 3 if not."""
-    from arcslim.memory.plan import make_plan
-    from arcslim.memory.setup import Request, setup_of
-
     recipe = recipe or recipe_of(preset)
+    own = recipe if recipe.startswith("her") else ""
+    if own and vllm:
+        raise InputError("HER draws without vLLM", "leave --vllm out")
+    four_bit = "her.load_in_4bit" if own else "model.load_in_4bit"
     flags = {
-        "model.name": model,
-        "model.load_in_4bit": None if quantisation is None else quantisation == "nf4",
+        {"her": "her.model", "her-pretrain": "her.base.model"}.get(own, "model.name"): model,
+        four_bit: None if quantisation is None else quantisation == "nf4",
         "model.fast_inference": vllm,
-        "sft.lora_r" if recipe == "sft" else "lora.r": lora_r,
+        "her.lora_r" if own else "sft.lora_r" if recipe == "sft" else "lora.r": lora_r,
     }
     config = load_config(preset, sets or (), flags, recipe=recipe).config
-    setup = setup_of(config, recipe)
-    setup = _with_flags(setup, context=context, generations=generations, batch=batch)
-    card = find_card(config.model.name, config.model.revision)
-    made = make_plan(Request(card, gpu_of(gpu, preset, config), setup))
+    typed = {"context": context, "generations": generations, "batch": batch}
+    made = plan_for(config, recipe, gpu_of(gpu, preset, config, recipe), keep_rank=lora_r is not None, **typed)
     if as_json:
         typer.echo(made.to_json())
     else:
@@ -82,13 +87,32 @@ def plan(
         raise typer.Exit(DOES_NOT_FIT)
 
 
+def plan_for(config: Config, recipe: str, gpu: GpuCard, *, keep_rank: bool = False, **typed: int | None) -> Plan:
+    """The plan of a recipe on a card. ``typed``: context, generations and batch in the configuration's place.
+
+    An adapter keeps its own rank unless ``keep_rank``. Raises ModelError where the model's shapes are not to be had.
+    """
+    from arcslim.memory.plan import make_plan
+    from arcslim.memory.setup import Request, model_name_of, setup_of
+
+    name = model_name_of(config, recipe)
+    revision = config.model.revision
+    card, setup = shapes_of(name, revision), _with_typed(setup_of(config, recipe), **typed)
+    rank = None if keep_rank else rank_of_adapter(name)
+    if rank is not None:
+        setup = replace(setup, lora_r=rank)
+    return make_plan(Request(card, gpu, setup, packing_for(card, name, on_gpu=not gpu.is_cpu)))
+
+
 def recipe_of(preset: str | None) -> Literal["grpo", "sft"]:
     """The recipe whose command the preset's header gives; grpo where it gives none."""
     run = find_preset(preset).entry("Run") if preset is not None else ""
     return "sft" if "arcslim sft" in run else "grpo"
 
 
-def _with_flags(setup: Any, *, context: int | None, generations: int | None, batch: int | None) -> Any:
+def _with_typed(
+    setup: Setup, context: int | None = None, generations: int | None = None, batch: int | None = None
+) -> Setup:
     """The setup with what was typed. It need not be a run that would start: memory alone is asked about."""
     if batch is not None:
         setup = replace(setup, micro_batch=batch)
@@ -96,54 +120,33 @@ def _with_flags(setup: Any, *, context: int | None, generations: int | None, bat
         setup = replace(setup, generations=generations, rollout_rows=generations, eval_rows=generations)
     if context is None:
         return setup
-    if setup.recipe == "sft":
+    if not setup.learns_from_rollouts:
         return replace(setup, row=context)
-    prompt = min(setup.prompt, context // 2)  # the prompt's limit stays, the completion takes the rest
+    if setup.recipe == "grpo":
+        prompt = min(setup.prompt, context // 2)  # the prompt's limit stays, the completion takes the rest
+    elif setup.prompt < context:
+        prompt = setup.prompt
+    else:
+        raise InputError(f"--context {context}: the question alone may have {setup.prompt} tokens", "give more")
     return replace(setup, prompt=prompt, completion=context - prompt, row=context)
 
 
-def gpu_of(named: str | None, preset: str | None, config: Config) -> GpuCard:
-    """The GPU asked for, or the one that the preset was made for, or none at all for the tiny model.
+def gpu_of(named: str | None, preset: str | None, config: Config, recipe: str = "grpo") -> GpuCard:
+    """The GPU asked for, or the one that the preset was made for, or none at all for an embedded model.
 
     Raises InputError for an unknown GPU, or where none is named at all.
     """
+    from arcslim.memory.setup import model_name_of
+
     if named is not None:
         return find_gpu(named)
     found = gpu_named_in(find_preset(preset).entry("Made for")) if preset is not None else None
     if found is not None:
         return found
-    if config.model.name == "tiny":
+    if model_name_of(config, recipe) in ("tiny", "tiny-draw"):
         return find_gpu("cpu")
-    raise InputError("on which GPU? the preset names none", "say --gpu 4090, --gpu h100, --gpu 24 (GiB), …")
-
-
-def find_card(name: str, revision: str | None = None) -> ModelCard:
-    """The card of what ``model.name`` may be. A hub id without a card is looked up in the local cache and, where there
-    is a network, on the hub: its config.json alone. Raises ModelError, with suggestions."""
-    if Path(name).expanduser().exists() or find_model_card(name) is not None or "/" not in name:
-        return find_model(name)
-    config = _hub_config(name, revision)
-    if config is None:
-        return find_model(name)  # which says what is known, and what is near
-    return card_from_config(json.loads(Path(config).read_text(encoding="utf-8")), name, f"{name}, config.json")
-
-
-def _hub_config(name: str, revision: str | None) -> str | None:
-    """The path of a hub model's config.json; None where the hub is out of reach. Raises ModelError where the hub says
-    that there is no such model, or that it is gated."""
-    from arcslim.policy.sources import hub_state
-
-    if hub_state(name, revision) == "absent":
-        return None
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError
-
-    try:
-        return str(hf_hub_download(name, "config.json", revision=revision))
-    except EntryNotFoundError as error:
-        raise ModelError(f"{name} has no config.json", "of an adapter, name the model that it belongs to") from error
-    except OSError:
-        return None  # the network went away between the two
+    where = "the preset names none" if preset is not None else "none is named"
+    raise InputError(f"on which GPU? {where}", "say --gpu 4090, --gpu h100, --gpu 24 (GiB), …")
 
 
 def gib(amount: float) -> str:

@@ -7,8 +7,10 @@ from rich.table import Table
 
 from arcslim.cli.plan import gib
 from arcslim.memory.decode import FUSED_ROWS, Decoding
-from arcslim.memory.phases import Item, Phase
-from arcslim.memory.plan import ERROR_BAND, FITS, TIGHT, Plan
+from arcslim.memory.knobs import put
+from arcslim.memory.phases import Item, Phase, vllm_starts
+from arcslim.memory.plan import ERROR_BAND, FITS, TIGHT, VLLM_TOO_SMALL, Plan
+from arcslim.memory.setup import HER
 
 _STYLES = {FITS: "green", TIGHT: "yellow"}
 
@@ -17,7 +19,8 @@ def show_plan(plan: Plan, console: Console | None = None) -> None:
     """Print the plan: verdict first, then why, then what to change."""
     console = console or Console(highlight=False, emoji=False)
     request, gpu = plan.request, plan.request.gpu
-    billions = f"{request.card.parameters / 1e9:.2f} billion parameters"
+    size = request.card.parameters
+    billions = f"{size / 1e9:.2f} billion parameters" if size >= 1e8 else f"{size / 1e6:.2f} million parameters"
     console.print(
         f"{request.setup.recipe} of {request.setup.model_name} ({billions}) on {'a CPU' if gpu.is_cpu else gpu.name}, "
         f"{gib(plan.usable)} GiB usable",
@@ -48,7 +51,8 @@ def _verdict(plan: Plan, console: Console) -> None:
     }.get(plan.verdict, "it does not fit")
     line = f"{words}: {gib(plan.peak)} GiB in the {fullest.name}"
     line += f" ({gib(plan.reserve)} of it reserve)" if plan.reserve else ""
-    console.print(f"{line}, {rest}", style=f"bold {style}", markup=False)
+    line = f"{line}, {rest}" if vllm_starts(plan.request) else VLLM_TOO_SMALL.format(plan.request.setup)
+    console.print(line, style=f"bold {style}", markup=False)
     if plan.mends:
         first = plan.mends[0]
         what = "cheapest single knob" if first.single else "cheapest change"
@@ -92,10 +96,12 @@ def _limit_lines(plan: Plan) -> list[str]:
 
 def _decoding_lines(plan: Plan, decoding: Decoding) -> list[str]:
     setup, gpu = plan.request.setup, plan.request.gpu
+    knob = "her.rollout_batch" if setup.recipe == HER else "generation.rollout_batch"
     lines = []
     for rate in decoding.rates:
-        line = f"{rate.rows} rows at once: {rate.tokens_per_second:,.0f} tokens/s"
-        if setup.four_bit and rate.rows > FUSED_ROWS:
+        rows = "1 row" if rate.rows == 1 else f"{rate.rows} rows"
+        line = f"{rows} at once: {rate.tokens_per_second:,.0f} tokens/s"
+        if setup.four_bit and rate.rows > FUSED_ROWS and not setup.vllm:
             line += f" ({rate.fused_tokens_per_second:,.0f} if 4-bit weights were not unpacked)"
         lines.append(
             f"{line}; a rollout of {setup.completions_per_rollout} in {rate.rollout_seconds / 60:.1f} min or more"
@@ -110,7 +116,7 @@ def _decoding_lines(plan: Plan, decoding: Decoding) -> list[str]:
         lines.append("not even one row at once fits")
     else:
         lines.append(
-            f"fastest within the memory: --set generation.rollout_batch={decoding.best_rows} "
+            f"fastest within the memory: {put(knob, decoding.best_rows)} "
             f"(now {setup.rollout_rows}; at most {decoding.most_rows} fit)"
         )
     return lines
@@ -123,11 +129,12 @@ def _mend_lines(plan: Plan) -> list[str]:
 
 
 def _band_line(plan: Plan) -> str:
-    best = plan.peak - plan.reserve
-    low, high = best * (1 - ERROR_BAND), best * (1 + ERROR_BAND)
+    low, high = plan.band
+    more = plan.request.may_be_more
+    wider = f" and {gib(more)} GiB more for the weights" if more else ""
     return (
-        f"error band ±{ERROR_BAND:.0%}, {gib(low)} to {gib(high)} GiB without the reserve: as far as predictions lay "
-        "from published measurements (docs/memory.md); of Unsloth's own rollouts there are none"
+        f"error band ±{ERROR_BAND:.0%}{wider}, {gib(low)} to {gib(high)} GiB without the reserve: as far as "
+        "predictions lay from published measurements (docs/memory.md); of Unsloth's own rollouts there are none"
     )
 
 

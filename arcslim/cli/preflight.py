@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from arcslim.cards import GpuCard, cpu_card
-from arcslim.cli.plan import find_card, gib, gpu_of
+from arcslim.cli.plan import gib, gpu_of
+from arcslim.cli.plan import plan_for as plan_for
 from arcslim.config import Config
 from arcslim.errors import DoesNotFitError, InputError, ModelError
 from arcslim.memory.formulas import CUDA_CONTEXT
-from arcslim.memory.plan import ERROR_BAND, TIGHT, Plan, make_plan, refuse_what_cannot_fit
-from arcslim.memory.setup import GRPO, SFT, Request, setup_of
+from arcslim.memory.plan import ERROR_BAND, TIGHT, Plan, refuse_what_cannot_fit
 from arcslim.presets import Resolved
 from arcslim.runs.gpus import card_of, gpu_list, mebibytes, used_gpu
 
-PLANNED = (GRPO, SFT)  # of HER the length of a question is not known before it is rendered
 PLAN = "plan.json"
 WORST = "with every row as long as its limits allow"
 
@@ -54,33 +52,12 @@ def gpu_here() -> Here:
     return Here(card, used=(mebibytes(gpu["memory.used"]) or 0.0) * 1024**2, is_there=True)
 
 
-def plan_for(config: Config, recipe: str, gpu: GpuCard) -> Plan:
-    """The plan of a run on a card. Raises ModelError where the model's shapes are not to be had."""
-    model = config.model
-    card, setup = find_card(model.name, model.revision), setup_of(config, recipe)
-    rank = _adapter_rank(model.name)
-    return make_plan(Request(card, gpu, setup if rank is None else replace(setup, lora_r=rank)))
-
-
-def _adapter_rank(name: str) -> int | None:
-    """The rank of an adapter that a run goes on from, which stays in force."""
-    from arcslim.policy.sources import read_adapter_config, resolve
-
-    if not Path(name).expanduser().is_dir():
-        return None
-    source = resolve(name)
-    rank = read_adapter_config(Path(source.name)).get("r") if source.kind == "adapter" else None
-    return rank if isinstance(rank, int) else None
-
-
 def look_before(config: Config, recipe: str, *, force: bool = False) -> Preflight:
     """Plan the run on the GPU that is there; without one, in this machine's RAM, and then nothing is refused.
 
     Raises:
         DoesNotFitError: it cannot fit, and ``force`` is not given.
     """
-    if recipe not in PLANNED:
-        return Preflight()
     here = gpu_here()
     if here.is_there and here.card is None:
         return Preflight(notes=(f"no plan of the memory: {here.why}",))
@@ -118,7 +95,7 @@ def _doubts(plan: Plan, here: Here, force: bool) -> Iterable[str]:
 def plan_lines(resolved: Resolved, recipe: str) -> list[str]:
     """The plan for the card that the preset was made for, in lines for a dry run."""
     try:
-        plan = plan_for(resolved.config, recipe, gpu_of(None, resolved.asked, resolved.config))
+        plan = plan_for(resolved.config, recipe, gpu_of(None, resolved.asked, resolved.config, recipe))
     except InputError as error:
         return [f"not planned: {error.message}", "`arcslim plan --gpu …` does it for a card that you name"]
     on_cpu = plan.request.gpu.is_cpu

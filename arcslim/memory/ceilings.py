@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from arcslim.memory import formulas as f
-from arcslim.memory.decode import FUSED_ROWS
+from arcslim.memory.decode import ceiling
 from arcslim.memory.setup import Request
 
 
@@ -20,16 +19,7 @@ def shares(request: Request, speeds: Mapping[str, float | None]) -> dict[str, fl
     setup, gpu, card = request.setup, request.gpu, request.card
     ceilings: dict[str, float] = {}
     if gpu.bandwidth is not None:
-        rows = setup.rollout_rows
-        ceilings["decode"] = f.decode_ceiling(
-            card,
-            rows,
-            setup.prompt + setup.completion / 2,
-            bandwidth=gpu.bandwidth,
-            tflops=gpu.bf16_tflops,
-            four_bit=setup.four_bit,
-            unpacks=setup.four_bit and rows > FUSED_ROWS and not setup.vllm,
-        )
+        ceilings["decode"] = ceiling(request, setup.rollout_rows, setup.prompt + setup.completion / 2)
     if gpu.bf16_tflops is not None:
         operations = gpu.bf16_tflops * 1e12
         weights = card.linear_parameters

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from arcslim.memory.decode import most_rows
 from arcslim.memory.phases import fits
-from arcslim.memory.setup import GRPO, Request
+from arcslim.memory.setup import Request
 
 LENGTH_STEP = 64  # lengths are searched in steps of so many tokens
 LEAST_LENGTH = 256
@@ -21,13 +21,13 @@ def changed(request: Request, **changes: object) -> Request:
 
 def with_completion(request: Request, completion: int) -> Request:
     setup = request.setup
-    row = setup.prompt + completion if setup.recipe == GRPO else setup.row
+    row = setup.prompt + completion if setup.learns_from_rollouts else setup.row
     return changed(request, completion=completion, row=row)
 
 
 def with_prompt(request: Request, prompt: int) -> Request:
     setup = request.setup
-    return changed(request, prompt=prompt, row=prompt + setup.completion if setup.recipe == GRPO else setup.row)
+    return changed(request, prompt=prompt, row=prompt + setup.completion if setup.learns_from_rollouts else setup.row)
 
 
 def longest(make: Callable[[int], Request], ceiling: int) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from arcslim.memory import formulas as f
-from arcslim.memory.setup import GRPO, Request
+from arcslim.memory.setup import Request
 
 FUSED_ROWS = 4  # up to so many rows Unsloth multiplies 4-bit weights as they are (read)
 
@@ -40,7 +40,7 @@ class Decoding:
 def decoding(request: Request, fits: Callable[[int], bool]) -> Decoding | None:
     """None where nothing is drawn, or the GPU's bandwidth is not known."""
     setup, gpu = request.setup, request.gpu
-    if setup.recipe != GRPO or gpu.bandwidth is None:
+    if not setup.learns_from_rollouts or gpu.bandwidth is None:
         return None
     whole = max(setup.completions_per_rollout, 1)
     context = setup.prompt + setup.completion // 2
@@ -66,23 +66,31 @@ def most_rows(fits: Callable[[int], bool], ceiling: int) -> int | None:
     return low or None
 
 
-def _rate(request: Request, rows: int, context: int, whole: int) -> Rate:
+def ceiling(request: Request, rows: int, context: float, *, unpacks: bool | None = None) -> float:
+    """Tokens a second that ``rows`` rows cannot exceed on a GPU whose bandwidth is known.
+
+    ``unpacks``: whether 4-bit weights are written out in 16 bits at each step; None: as Unsloth does. Of vLLM's kernels
+    that is not known here, so that its ceiling is the higher one.
+    """
     setup, gpu = request.setup, request.gpu
     assert gpu.bandwidth is not None
+    if unpacks is None:
+        unpacks = rows > FUSED_ROWS and not setup.vllm
+    return f.decode_ceiling(
+        request.card,
+        rows,
+        context,
+        bandwidth=gpu.bandwidth,
+        tflops=gpu.bf16_tflops,
+        four_bit=setup.four_bit,
+        unpacks=setup.four_bit and unpacks,
+        kept=request.kept,
+    )
 
-    def ceiling(*, unpacks: bool) -> float:
-        assert gpu.bandwidth is not None
-        return f.decode_ceiling(
-            request.card,
-            rows,
-            context,
-            bandwidth=gpu.bandwidth,
-            tflops=gpu.bf16_tflops,
-            four_bit=setup.four_bit,
-            unpacks=unpacks,
-        )
 
-    real = ceiling(unpacks=setup.four_bit and rows > FUSED_ROWS)
+def _rate(request: Request, rows: int, context: int, whole: int) -> Rate:
+    setup = request.setup
+    real = ceiling(request, rows, context)
     floor = 0.0 if setup.vllm else f.HOST_SECONDS_A_LAYER * request.card.num_hidden_layers
     steps = math.ceil(whole / rows) * setup.completion
-    return Rate(rows, real, ceiling(unpacks=False), steps * max(rows / real, floor))
+    return Rate(rows, real, ceiling(request, rows, context, unpacks=False), steps * max(rows / real, floor))

@@ -49,9 +49,10 @@ def nf4(weights: int) -> float:
     return weights * (0.5 + 1 / NF4_BLOCK + 4 / (NF4_BLOCK * NESTED_BLOCK))
 
 
-def held_weights(card: ModelCard, *, four_bit: bool, value_bytes: int = 2) -> tuple[float, float]:
-    """The base's weights: packed to 4 bits, and in full. Only the layers' linear maps are packed (read)."""
-    packed = card.linear_parameters if four_bit else 0
+def held_weights(card: ModelCard, *, four_bit: bool, value_bytes: int = 2, kept: int = 0) -> tuple[float, float]:
+    """The base's weights: packed to 4 bits, and in full. Only the layers' linear maps are packed (read), but for
+    ``kept`` weights of theirs (see packing.py)."""
+    packed = card.linear_parameters - kept if four_bit else 0
     return nf4(packed), float((card.parameters - packed) * value_bytes)
 
 
@@ -142,6 +143,12 @@ def logits_chunk(card: ModelCard, tokens: int) -> int:
     return rows * card.vocab_size * 4 * 2
 
 
+def whole_logits(card: ModelCard, tokens: int) -> int:
+    """Logits of a loss that takes them all at once, as HER's does (its rows are short): as the model gives them (2 B),
+    in fp32 (4), their log-softmax (4), its gradient (4) and that of the logits (2). Counted: recipes/her_learner.py."""
+    return tokens * card.vocab_size * 16
+
+
 def residual_work(card: ModelCard, tokens: int) -> float:
     """What a token of an update takes beyond the layer. Fitted, see ``RESIDUAL_PER_HIDDEN``."""
     return tokens * RESIDUAL_PER_HIDDEN * card.hidden_size
@@ -162,16 +169,17 @@ def reserve(usable: int) -> int:
     return max(256 * MIB, int(0.04 * usable))
 
 
-def bytes_read_a_token_step(card: ModelCard, rows: int, context: float, *, four_bit: bool, unpacks: bool) -> float:
+def bytes_read_a_token_step(
+    card: ModelCard, rows: int, context: float, *, four_bit: bool, unpacks: bool, kept: int = 0
+) -> float:
     """What the GPU must read (and write) for one more token in each of ``rows`` rows of ``context`` tokens.
 
     All linear maps and the head once, and each row's cache. ``unpacks``: 4-bit weights are read, written in 16 bits and
-    read again (0.516 + 2 + 2 B), as Unsloth does above 4 rows; a fused kernel reads 0.516 B.
+    read again (0.516 + 2 + 2 B), as Unsloth does above 4 rows; a fused kernel reads 0.516 B. ``kept``: weights of the
+    maps that are in 16 bits all the same.
     """
-    if not four_bit:
-        layers = 2.0 * card.linear_parameters
-    else:
-        layers = nf4(card.linear_parameters) + (4.0 * card.linear_parameters if unpacks else 0.0)
+    packed = card.linear_parameters - kept if four_bit else 0
+    layers = nf4(packed) + (4.0 * packed if unpacks else 0.0) + 2.0 * (card.linear_parameters - packed)
     return layers + 2.0 * card.embedding_parameters + rows * context * kv_per_token(card)
 
 
@@ -184,10 +192,11 @@ def decode_ceiling(
     tflops: float | None = None,
     four_bit: bool,
     unpacks: bool = False,
+    kept: int = 0,
 ) -> float:
     """Tokens a second that decoding ``rows`` rows cannot exceed: by bandwidth (GB/s), and by compute where
     ``tflops`` is known (2 operations a weight and token). A bound, not a forecast."""
-    moved = bytes_read_a_token_step(card, rows, context, four_bit=four_bit, unpacks=unpacks)
+    moved = bytes_read_a_token_step(card, rows, context, four_bit=four_bit, unpacks=unpacks, kept=kept)
     seconds = moved / (bandwidth * 1e9)
     if tflops:
         seconds = max(seconds, 2 * rows * (card.linear_parameters + card.embedding_parameters) / (tflops * 1e12))

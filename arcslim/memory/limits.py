@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from arcslim.memory.changes import LENGTH_STEP, MOST_ROWS, changed, longest, with_completion
 from arcslim.memory.decode import most_rows
-from arcslim.memory.phases import fits
-from arcslim.memory.setup import SFT, Request
+from arcslim.memory.phases import fits, phases_of, shared_row
+from arcslim.memory.setup import PRETRAIN, Request
+
+QUEUED = "as long as allowed; it queues the others"
 
 
 @dataclass(frozen=True)
@@ -28,18 +30,26 @@ def limits(request: Request) -> tuple[Limit, ...]:
         f"rows of {setup.row:,} tokens",
     )
     positions = card.max_position_embeddings
-    if setup.recipe == SFT:
+    if setup.recipe == PRETRAIN:
+        return (batch,)  # rows are as long as the largest drawing
+    if not setup.learns_from_rollouts:
         row = longest(lambda row: changed(request, row=row), positions)
         return (Limit("longest row", row, _of_the_model(row, positions)), batch)
     completion = longest(lambda tokens: with_completion(request, tokens), max(positions - setup.prompt, 0))
     context = None if completion is None else setup.prompt + completion
     note = f"prompt {setup.prompt:,} + completion {completion:,}" if completion else f"prompt {setup.prompt:,}"
     longest_context = Limit("longest context", context, note + _of_the_model(context, positions))
-    if setup.vllm:  # it queues what its cache has no room for
-        return (longest_context, batch)
+    if setup.vllm and not request.gpu.is_cpu:  # it queues what its cache has no room for
+        return (longest_context, Limit("generations in vLLM's cache at once", _in_cache(request), QUEUED), batch)
     rows = most_rows(lambda rows: fits(changed(request, rollout_rows=rows, eval_rows=rows)), MOST_ROWS)
     note = "drawn at once; a group may be larger, it is then drawn in parts"
     return (longest_context, Limit("most generations", rows, note), batch)
+
+
+def _in_cache(request: Request) -> int:
+    cache = sum(item.bytes for phase in phases_of(request) for item in phase.gpu if phase.name == "rollout"
+                and item.name == "vLLM's KV cache")  # fmt: skip
+    return int(cache // shared_row(request))
 
 
 def _of_the_model(length: int | None, positions: int) -> str:

@@ -6,15 +6,25 @@ Cheapest first: what costs time only, then what costs accuracy, then what costs 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from arcslim.cards import ModelCard, model_cards
 from arcslim.memory.changes import LENGTH_STEP, changed, longest, with_completion, with_prompt
 from arcslim.memory.decode import most_rows
+from arcslim.memory.knobs import (
+    batch_settings,
+    four_bit_setting,
+    longest_setting,
+    put,
+    rank_setting,
+    rows_settings,
+)
+from arcslim.memory.packing import packing_of, plain_copy
 from arcslim.memory.phases import fits
-from arcslim.memory.setup import GRPO, SFT, Request, Setup
+from arcslim.memory.setup import GRPO, HER, PRETRAIN, Request, Setup
 
 TIME, ACCURACY = "costs time only", "costs a little accuracy"
+SHARE_STEP = 0.05  # of vLLM's share of the card
 
 
 @dataclass(frozen=True)
@@ -40,14 +50,19 @@ def mends(request: Request) -> tuple[Mend, ...]:
     return tuple(mend for mend in found if mend)
 
 
+def _draws_by_a_knob(setup: Setup) -> bool:
+    """Whether a setting says how many rows are drawn at once."""
+    return setup.rolls_out and not setup.vllm and setup.recipe != PRETRAIN
+
+
 def _rollout_rows(request: Request) -> Mend | None:
     setup = request.setup
     now = setup.drawn_at_once
-    rows = _most_drawn(request, now - 1) if setup.rolls_out else None
-    if rows is None or setup.vllm:
+    rows = _most_drawn(request, now - 1) if _draws_by_a_knob(setup) else None
+    if rows is None:
         return None
     what = f"{rows} instead of {now} rows drawn at once"
-    return Mend(what, f"{TIME}: the rollout is drawn in more parts", _rows_settings(setup, rows))
+    return Mend(what, f"{TIME}: the rollout is drawn in more parts", rows_settings(setup, rows))
 
 
 def _rows_request(request: Request, rows: int) -> Request:
@@ -55,29 +70,9 @@ def _rows_request(request: Request, rows: int) -> Request:
     return changed(request, rollout_rows=min(rows, setup.rollout_rows), eval_rows=min(rows, setup.eval_rows))
 
 
-def _rows_settings(setup: Setup, rows: int) -> tuple[str, ...]:
-    settings = []
-    if setup.recipe == GRPO and setup.rollout_rows > rows:
-        settings.append(f"--set generation.rollout_batch={rows}")
-    if setup.eval_rows > rows:
-        settings.append(f"--set run.eval_batch={rows}")
-    return tuple(settings)
-
-
 def _smaller_batches(setup: Setup) -> Iterator[int]:
     """Smaller micro-batches that leave rollout and update as large as they are: divisors, largest first."""
     yield from (rows for rows in range(setup.micro_batch - 1, 0, -1) if setup.micro_batch % rows == 0)
-
-
-def _batch_settings(setup: Setup, rows: int) -> tuple[str, ...]:
-    if setup.recipe == SFT:
-        return (f"--set sft.per_device_train_batch_size={rows}",)
-    times = setup.micro_batch // rows
-    return (
-        f"--set optim.per_device_train_batch_size={rows}",
-        f"--set grpo.steps_per_generation={setup.steps_per_generation * times}",
-        f"--set optim.gradient_accumulation_steps={setup.accumulation * times}",
-    )
 
 
 def _micro_batch(request: Request) -> Mend | None:
@@ -85,21 +80,23 @@ def _micro_batch(request: Request) -> Mend | None:
     for rows in _smaller_batches(setup):
         if fits(changed(request, micro_batch=rows)):
             what = f"micro-batch {rows} instead of {setup.micro_batch}"
-            return Mend(what, f"{TIME}: more, smaller steps of the same update", _batch_settings(setup, rows))
+            same = f"{TIME}: more, smaller steps of the same update"
+            cost = "more updates, each of fewer programs" if setup.recipe == HER else same
+            return Mend(what, cost, batch_settings(setup, rows))
     return None
 
 
 def _rows_everywhere(request: Request) -> Mend | None:
     """Fewer rows at once in both phases: one idea, still nothing but time."""
     setup = request.setup
-    if setup.vllm or not setup.rolls_out or _rollout_rows(request) or _micro_batch(request):
+    if not _draws_by_a_knob(setup) or _rollout_rows(request) or _micro_batch(request):
         return None
     for batch in _smaller_batches(setup):
         fewer = changed(request, micro_batch=batch)
         rows = _most_drawn(fewer, setup.drawn_at_once - 1)
         if rows is not None:
             what = f"fewer rows at once: micro-batch {batch}, {rows} drawn at once"
-            return Mend(what, TIME, (*_batch_settings(setup, batch), *_rows_settings(setup, rows)))
+            return Mend(what, TIME, (*batch_settings(setup, batch), *rows_settings(setup, rows)))
     return None
 
 
@@ -125,11 +122,39 @@ def _no_vllm(request: Request) -> Mend | None:
     )
 
 
+def _vllm_share(request: Request) -> Mend | None:
+    """Another share of the card for vLLM: the largest smaller one or, where it is too small to start, a larger one."""
+    setup = request.setup
+    if not setup.vllm or request.gpu.is_cpu:
+        return None
+    shares = [round(step * SHARE_STEP, 2) for step in range(19, 0, -1)]
+    smaller = [share for share in shares if share < setup.vllm_share]
+    larger = [share for share in reversed(shares) if share > setup.vllm_share]
+    for share in (*smaller, *larger):
+        if fits(changed(request, vllm_share=share)):
+            what = f"{share:g} of the card for vLLM instead of {setup.vllm_share:g}"
+            rows = "fewer" if share < setup.vllm_share else "more"
+            return Mend(what, f"{TIME}: {rows} rows drawn at once", (put("model.gpu_memory_utilization", share),))
+    return None
+
+
+def _plain_copy(request: Request) -> Mend | None:
+    """4-bit weights packed throughout, where Unsloth's own copy keeps some maps in 16 bits."""
+    copy = request.packing.copy
+    if not request.kept or copy is None:
+        return None
+    name = plain_copy(copy)
+    plain = replace(request, packing=packing_of(request.card, name, on_gpu=not request.gpu.is_cpu))
+    if not fits(plain):
+        return None
+    return Mend(f"the copy that is packed throughout, {name}", ACCURACY, (f"--model {name}",))
+
+
 def _four_bit(request: Request) -> Mend | None:
     setup = request.setup
     if setup.four_bit or setup.full_finetuning or not fits(changed(request, four_bit=True)):
         return None
-    return Mend("weights in 4 bits", f"{ACCURACY}, and slower rollouts", ("--set model.load_in_4bit=true",))
+    return Mend("weights in 4 bits", f"{ACCURACY}, and slower rollouts", (four_bit_setting(setup),))
 
 
 def _adapter(request: Request) -> Mend | None:
@@ -143,28 +168,29 @@ def _rank(request: Request) -> Mend | None:
     rank = setup.lora_r // 2
     while rank >= 4 and not setup.full_finetuning:
         if fits(changed(request, lora_r=rank)):
-            knob = "sft.lora_r" if setup.recipe == SFT else "lora.r"
-            return Mend(f"rank {rank} instead of {setup.lora_r}", "costs capacity", (f"--set {knob}={rank}",))
+            return Mend(f"rank {rank} instead of {setup.lora_r}", "costs capacity", (rank_setting(setup, rank),))
         rank //= 2
     return None
 
 
 def _shorter(request: Request) -> Mend | None:
     setup = request.setup
-    if setup.recipe == SFT:
+    if not setup.learns_from_rollouts:
         row = longest(lambda row: changed(request, row=row), setup.row - 1)
         cost = "costs the longer rows: they are left out"
-        return Mend(f"rows of at most {row:,} tokens", cost, (f"--set sft.max_length={row}",)) if row else None
+        return Mend(f"rows of at most {row:,} tokens", cost, (longest_setting(setup, row),)) if row else None
     tokens = longest(lambda tokens: with_completion(request, tokens), setup.completion - 1)
-    settings = (f"--set generation.max_completion_length={tokens}",)
-    return Mend(f"completions of at most {tokens:,} tokens", "costs thinking", settings) if tokens else None
+    if tokens is None:
+        return None
+    cost = "costs the longer programs" if setup.recipe == HER else "costs thinking"
+    return Mend(f"completions of at most {tokens:,} tokens", cost, (longest_setting(setup, tokens),))
 
 
 def _shorter_prompt(request: Request) -> Mend | None:
-    if request.setup.recipe == SFT:
+    if request.setup.recipe != GRPO:
         return None
     tokens = longest(lambda tokens: with_prompt(request, tokens), request.setup.prompt - 1)
-    settings = (f"--set prompt.max_tokens={tokens}",)
+    settings = (put("prompt.max_tokens", tokens),)
     return Mend(f"prompts of at most {tokens:,} tokens", "costs the larger tasks", settings) if tokens else None
 
 
@@ -174,7 +200,9 @@ _SEARCHES: Sequence[Callable[[Request], Mend | None]] = (
     _rows_everywhere,
     _checkpointing,
     _standby,
+    _vllm_share,
     _no_vllm,
+    _plain_copy,
     _four_bit,
     _shorter,
     _shorter_prompt,
@@ -189,12 +217,18 @@ def _smaller_models(card: ModelCard) -> list[ModelCard]:
     return sorted(family if card.family else [], key=lambda one: -one.parameters)
 
 
+def _with_model(request: Request, card: ModelCard) -> tuple[Request, str]:
+    """The request with a model of the same family, and its id of the same kind (Instruct, Base, …)."""
+    name = _sibling_id(request.setup.model_name, request.card, card)
+    packing = packing_of(card, name, on_gpu=not request.gpu.is_cpu)
+    return replace(request, card=card, packing=packing), name
+
+
 def _smaller_model(request: Request) -> Mend | None:
-    """The largest smaller model of the family that fits, under an id of the same kind (Instruct, Base, …)."""
-    card = request.card
-    for one in _smaller_models(card):
-        if fits(Request(one, request.gpu, request.setup)):
-            name = _sibling_id(request.setup.model_name, card, one)
+    """The largest smaller model of the family that fits."""
+    for one in _smaller_models(request.card):
+        smaller, name = _with_model(request, one)
+        if fits(smaller):
             return Mend(f"the model {one.name}", "costs what the larger model knows", (f"--model {name}",))
     return None
 
@@ -202,18 +236,17 @@ def _smaller_model(request: Request) -> Mend | None:
 def _smaller_model_fewer_rows(request: Request) -> Mend | None:
     """The largest smaller model that fits with the lengths as they are and fewer rows at once."""
     setup = request.setup
-    if setup.vllm or not setup.rolls_out:
+    if not _draws_by_a_knob(setup):
         return None
     for card in _smaller_models(request.card):
-        smaller = Request(card, request.gpu, setup)
+        smaller, name = _with_model(request, card)
         for batch in (setup.micro_batch, *_smaller_batches(setup)):
             fewer = changed(smaller, micro_batch=batch)
             rows = _most_drawn(fewer, setup.drawn_at_once)
             if rows is None:
                 continue
-            name = _sibling_id(setup.model_name, request.card, card)
-            settings = [f"--model {name}", *_rows_settings(setup, rows)]
-            settings += _batch_settings(setup, batch) if batch < setup.micro_batch else ()
+            settings = [f"--model {name}", *rows_settings(setup, rows)]
+            settings += batch_settings(setup, batch) if batch < setup.micro_batch else ()
             what = f"the model {card.name}, micro-batch {batch}, {rows} drawn at once, lengths as they are"
             return Mend(what, "costs what the larger model knows, and time", tuple(settings), single=False)
     return None
@@ -232,25 +265,21 @@ def _sibling_id(name: str, card: ModelCard, sibling: ModelCard) -> str:
 def _several(request: Request) -> Mend | None:
     """One row at a time in both phases and, if that is not enough, the longest rows that then fit."""
     setup = request.setup
-    least = changed(request, micro_batch=1, rollout_rows=1, eval_rows=1, checkpointing="unsloth")
-    if not setup.full_finetuning:
-        least = changed(least, four_bit=True)
-    settings = [*_batch_settings(setup, 1)] if setup.micro_batch > 1 else []
-    settings += _rows_settings(setup, 1) if setup.rolls_out and not setup.vllm else ()
-    if least.setup.four_bit and not setup.four_bit:
-        settings.append("--set model.load_in_4bit=true")
-    if setup.checkpointing != "unsloth":
-        settings.append("--set model.use_gradient_checkpointing=unsloth")
+    least, settings = _one_at_a_time(request)
     if fits(least):
-        return Mend("one row at a time, activations offloaded", TIME, tuple(settings), single=False)
-    if setup.recipe == SFT:
+        return Mend("one row at a time, activations offloaded", TIME, settings, single=False)
+    if not setup.learns_from_rollouts:
         row = longest(lambda row: changed(least, row=row), setup.row - 1)
         if row is None:
             return None
-        settings.append(f"--set sft.max_length={row}")
-        return Mend(
-            f"one row of at most {row:,} tokens at a time", "costs the longer rows", tuple(settings), single=False
-        )
+        what, cost = f"one row of at most {row:,} tokens at a time", "costs the longer rows"
+        return Mend(what, cost, (*settings, longest_setting(setup, row)), single=False)
+    if setup.recipe == HER:  # the question is what it is
+        tokens = longest(lambda tokens: with_completion(least, tokens), setup.completion - 1)
+        if tokens is None:
+            return None
+        what = f"one program of at most {tokens:,} tokens at a time"
+        return Mend(what, "costs the longer programs", (*settings, longest_setting(setup, tokens)), single=False)
     whole = setup.prompt + setup.completion
 
     def shrunk(length: int) -> Request:
@@ -261,9 +290,22 @@ def _several(request: Request) -> Mend | None:
     if length is None:
         return None
     small = shrunk(length).setup
-    settings += [
-        f"--set prompt.max_tokens={small.prompt}",
-        f"--set generation.max_completion_length={small.completion}",
-    ]
+    lengths = (put("prompt.max_tokens", small.prompt), longest_setting(setup, small.completion))
     what = f"one row at a time, prompt {small.prompt:,} + completion {small.completion:,} tokens"
-    return Mend(what, "costs tasks and thinking", tuple(settings), single=False)
+    return Mend(what, "costs tasks and thinking", (*settings, *lengths), single=False)
+
+
+def _one_at_a_time(request: Request) -> tuple[Request, tuple[str, ...]]:
+    """Least memory with model and lengths as they are, and what to type for it."""
+    setup = request.setup
+    least = changed(request, micro_batch=1, checkpointing="unsloth")
+    settings = [*batch_settings(setup, 1)] if setup.micro_batch > 1 else []
+    if _draws_by_a_knob(setup):
+        least = changed(least, rollout_rows=1, eval_rows=1)
+        settings += rows_settings(setup, 1)
+    if not setup.four_bit and not setup.full_finetuning:
+        least = changed(least, four_bit=True)
+        settings.append(four_bit_setting(setup))
+    if setup.checkpointing != "unsloth":
+        settings.append(put("model.use_gradient_checkpointing", "unsloth"))
+    return least, tuple(settings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from arcslim.memory import formulas as f
-from arcslim.memory.setup import GRPO, Request
+from arcslim.memory.setup import Request
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,17 @@ class Phase:
 
 
 def phases_of(request: Request) -> tuple[Phase, ...]:
-    """The phases of a recipe's step; without a GPU all of it lies in RAM."""
+    """The phases of a recipe's step; without a GPU all of it lies in RAM.
+
+    An evaluation is one of its own where it draws more rows at once than a rollout, or where there is no rollout.
+    """
     setup = request.setup
-    if setup.recipe == GRPO:
-        phases = [_load(request), _drawing(request, "rollout"), _update(request)]
-    else:
-        phases = [_load(request), _update(request)]
-        if setup.rolls_out:
-            phases.append(_drawing(request, "evaluation"))
+    phases = [_load(request)]
+    if setup.learns_from_rollouts:
+        phases.append(_drawing(request, "rollout"))
+    phases.append(_update(request))
+    if setup.rolls_out and not (setup.learns_from_rollouts and (setup.vllm or setup.eval_rows <= setup.rollout_rows)):
+        phases.append(_drawing(request, "evaluation"))
     return tuple(_on_host(phase) for phase in phases) if request.gpu.is_cpu else tuple(phases)
 
 
@@ -62,12 +65,12 @@ def peak_of(request: Request, phases: tuple[Phase, ...]) -> float:
 
 
 def fits(request: Request) -> bool:
-    return peak_of(request, phases_of(request)) <= request.gpu.usable_bytes
+    return peak_of(request, phases_of(request)) <= request.gpu.usable_bytes and vllm_starts(request)
 
 
 def drawing_fits(request: Request, rows: int) -> bool:
     """Whether a rollout of ``rows`` rows at once fits, whatever the update does."""
-    setup = replace(request.setup, rollout_rows=rows, eval_rows=min(rows, request.setup.eval_rows))
+    setup = replace(request.setup, rollout_rows=rows)
     phase = _drawing(replace(request, setup=setup), "rollout")
     phases = (_on_host(phase) if request.gpu.is_cpu else phase,)
     return peak_of(request, phases) <= request.gpu.usable_bytes
@@ -86,12 +89,16 @@ def trained_parameters(request: Request) -> int:
 
 
 def _weights(request: Request) -> list[Item]:
-    card, setup = request.card, request.setup
-    packed, plain = f.held_weights(card, four_bit=setup.four_bit, value_bytes=_value_bytes(request))
+    card, setup, value = request.card, request.setup, _value_bytes(request)
+    packed, plain = f.held_weights(card, four_bit=setup.four_bit, value_bytes=value, kept=request.kept)
     kind = "fp32" if request.gpu.is_cpu else "bf16"
     items = [Item("weights in NF4", packed, "0.516 B a weight of the layers' linear maps")] if packed else []
+    if request.kept:
+        why = request.packing.why
+        items.append(Item("maps not packed", float(request.kept * value), f"in {kind} all the same, {why}"))
+        plain -= request.kept * value
     what = "embeddings, head, norms" if setup.four_bit else "all parameters"
-    return [*items, Item(f"weights in {kind}", plain, f"{what}, {_value_bytes(request)} B each")]
+    return [*items, Item(f"weights in {kind}", plain, f"{what}, {value} B each")]
 
 
 def _always(request: Request, *, gradients: bool) -> list[Item]:
@@ -136,7 +143,7 @@ def _drawing(request: Request, name: str) -> Phase:
     """Completions are drawn: in a rollout, or for an evaluation."""
     card, setup, value = request.card, request.setup, _value_bytes(request)
     items = _always(request, gradients=False)
-    rows = setup.drawn_at_once if name == "evaluation" or setup.recipe == GRPO else setup.rollout_rows
+    rows = setup.eval_rows if name == "evaluation" else setup.rollout_rows
     if setup.vllm and not request.gpu.is_cpu:
         items += _vllm_pool(request)
         return Phase(name, tuple(items), (_libraries(request),))
@@ -160,15 +167,30 @@ def _drawing(request: Request, name: str) -> Phase:
     return Phase(name, tuple(items), (_libraries(request),))
 
 
+def shared_row(request: Request) -> float:
+    """The cache of one completion at its end, where a group holds its prompt once."""
+    setup = request.setup
+    group = max(1, setup.generations)
+    return f.kv_cache(request.card, group, setup.prompt, setup.completion, group=group) / group
+
+
+def vllm_starts(request: Request) -> bool:
+    """Whether vLLM's share of the card, where it is used, holds the weights, its graphs and the cache of one row."""
+    setup = request.setup
+    if not setup.vllm or request.gpu.is_cpu:
+        return True
+    least = sum(item.bytes for item in _weights(request)) + f.vllm_overhead(request.card) + shared_row(request)
+    return setup.vllm_share * request.gpu.usable_bytes >= least
+
+
 def _vllm_pool(request: Request) -> list[Item]:
     """vLLM takes a share of the card, of which weights (shared with training) are a part."""
     share = int(request.setup.vllm_share * request.gpu.usable_bytes)
     weights = sum(item.bytes for item in _weights(request))
     overhead = f.vllm_overhead(request.card)
-    group = max(1, request.setup.generations)
-    one = f.kv_cache(request.card, group, request.setup.prompt, request.setup.completion, group=group)
-    pool = max(share - weights - overhead, one / group)
-    at_once = int(pool // (one / group)) if one else 0
+    one = shared_row(request)
+    pool = max(share - weights - overhead, one)
+    at_once = int(pool // one)
     return [
         Item("vLLM's KV cache", pool, f"gpu_memory_utilization {request.setup.vllm_share:g}: {at_once} rows, shared"),
         Item("vLLM's graphs", overhead, "read in unsloth_zoo, not measured"),
@@ -180,7 +202,7 @@ def _update(request: Request) -> Phase:
     card, setup, value = request.card, request.setup, _value_bytes(request)
     tokens = setup.update_tokens
     items = _always(request, gradients=True)
-    if setup.vllm and setup.recipe == GRPO and not setup.standby and not request.gpu.is_cpu:
+    if setup.vllm and not setup.standby and not request.gpu.is_cpu:
         items += _vllm_pool(request)
     of = f"{setup.micro_batch} x {setup.row:,} tokens"
     host = [_libraries(request)]
@@ -195,9 +217,13 @@ def _update(request: Request) -> Phase:
         host.append(Item("checkpoints, offloaded", exact, f"{of} x {layers} layers"))
         host.append(Item("rounding of pinned blocks", pinned - exact, "each takes a power of two; read"))
     layer, chunk = f.layer_work(card, tokens, value), f.logits_chunk(card, tokens)
+    logits = Item("logits chunk", chunk, "with its gradient, fp32", chunk > layer)
+    if setup.whole_logits:
+        whole = f.whole_logits(card, tokens)
+        logits = Item("logits", whole, "of all rows at once: HER's loss takes no chunks", whole > layer)
     items += [
-        Item("one layer, backward", layer, of, layer >= chunk),
-        Item("logits chunk", chunk, "with its gradient, fp32", chunk > layer),
+        Item("one layer, backward", layer, of, not logits.counts),
+        logits,
         Item("other, by token", f.residual_work(card, tokens), "fitted: 15.55 B x hidden a token"),
     ]
     return Phase("update", tuple(items), tuple(host))

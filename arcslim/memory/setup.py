@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from arcslim.cards import GpuCard, ModelCard
 from arcslim.config import Config
+from arcslim.memory.drawings import drawing_tokens, question_tokens
+from arcslim.memory.formulas import nf4
+from arcslim.memory.packing import ALL_PACKED, Packing
 from arcslim.tasks.spec import HUB, ROWS, parse_spec
 
-GRPO, SFT = "grpo", "sft"
+GRPO, SFT, HER, PRETRAIN = "grpo", "sft", "her", "her-pretrain"
+RECIPES = (GRPO, SFT, HER, PRETRAIN)
+PRETRAIN_EVAL_ROWS = 128  # programs that `her pretrain` draws at once when it measures
 
 
 @dataclass(frozen=True)
@@ -16,7 +22,8 @@ class Setup:
     """The knobs that memory depends on. Lengths in tokens, the rest in rows or as the configuration has them.
 
     ``row``: the longest row of an update, prompt included. ``rolls_out``: whether completions are drawn at all (SFT
-    does for evaluations on tasks). ``rollout_rows`` and ``eval_rows``: completions drawn at once.
+    does for evaluations on tasks). ``rollout_rows`` and ``eval_rows``: completions drawn at once. ``rollout``: those of
+    a whole rollout. ``whole_logits``: the loss takes the logits of a micro-batch at once.
     """
 
     recipe: str
@@ -38,6 +45,8 @@ class Setup:
     rollout_rows: int
     eval_rows: int
     rolls_out: bool
+    rollout: int = 0
+    whole_logits: bool = False
     vllm: bool = False
     standby: bool = False
     vllm_share: float = 0.6
@@ -48,13 +57,18 @@ class Setup:
         return self.micro_batch * self.row
 
     @property
+    def learns_from_rollouts(self) -> bool:
+        """Whether an update's rows are a prompt with a completion that was drawn for it."""
+        return self.recipe in (GRPO, HER)
+
+    @property
     def drawn_at_once(self) -> int:
         """Rows of the larger of rollout and evaluation."""
-        return max(self.rollout_rows, self.eval_rows) if self.recipe == GRPO else self.eval_rows
+        return max(self.rollout_rows, self.eval_rows) if self.learns_from_rollouts else self.eval_rows
 
     @property
     def completions_per_rollout(self) -> int:
-        return self.micro_batch * self.steps_per_generation
+        return self.rollout or self.micro_batch * self.steps_per_generation
 
     @property
     def rows_per_update(self) -> int:
@@ -63,42 +77,136 @@ class Setup:
 
 @dataclass(frozen=True)
 class Request:
-    """A question: does this setup of this model fit this GPU?"""
+    """A question: does this setup of this model fit this GPU? ``packing``: what of 4-bit weights stays in 16 bits."""
 
     card: ModelCard
     gpu: GpuCard
     setup: Setup
+    packing: Packing = ALL_PACKED
+
+    @property
+    def kept(self) -> int:
+        """Weights of linear maps in 16 bits although 4 are asked for."""
+        return self.packing.kept if self.setup.four_bit else 0
+
+    @property
+    def may_be_more(self) -> float:
+        """Bytes by which what is kept may be more, where it is an estimate."""
+        if not self.setup.four_bit:
+            return 0.0
+        return max(0.0, (self.packing.most - self.packing.kept) * (2 - nf4(1)))
+
+
+def model_name_of(config: Config, recipe: str) -> str:
+    """The name of the model that a recipe trains."""
+    return {HER: config.her.model, PRETRAIN: config.her.base.model}.get(recipe, config.model.name)
 
 
 def setup_of(config: Config, recipe: str = GRPO) -> Setup:
-    """The setup of a recipe of a configuration; the longest rows and full batches are assumed."""
-    model, lora, sft, generation = config.model, config.lora, config.sft, config.generation
-    is_sft = recipe == SFT
-    prompt, completion = config.prompt.max_tokens, generation.max_completion_length
+    """The setup of a recipe of a configuration; the longest rows and full batches are assumed.
+
+    Raises InputError where HER's target cannot be read.
+    """
+    make = {GRPO: _grpo, SFT: _sft, HER: _her, PRETRAIN: _pretrain}[recipe]
+    return make(config)
+
+
+def _shared(config: Config) -> dict[str, Any]:
+    """What every recipe takes from the same sections."""
+    model = config.model
+    return {
+        "four_bit": model.load_in_4bit,
+        "full_finetuning": model.full_finetuning,
+        "checkpointing": model.use_gradient_checkpointing,
+        "optim": config.optim.optim,
+        "lora_r": config.lora.r,
+        "lora_targets": config.lora.target_modules,
+        "reference": False,
+        "prompt": config.prompt.max_tokens,
+        "completion": config.generation.max_completion_length,
+        "rollout_rows": config.generation.rollout_batch,
+        "eval_rows": config.run.eval_batch,
+        "vllm": model.fast_inference,
+        "standby": model.standby,
+        "vllm_share": model.gpu_memory_utilization,
+    }
+
+
+def _grpo(config: Config) -> Setup:
+    grpo, optim, shared = config.grpo, config.optim, _shared(config)
+    return Setup(
+        **shared | {"reference": grpo.beta > 0},
+        recipe=GRPO,
+        model_name=config.model.name,
+        row=shared["prompt"] + shared["completion"],
+        micro_batch=optim.per_device_train_batch_size,
+        accumulation=optim.gradient_accumulation_steps,
+        steps_per_generation=grpo.steps_per_generation,
+        generations=grpo.num_generations,
+        rolls_out=True,
+    )
+
+
+def _sft(config: Config) -> Setup:
+    sft = config.sft
     kinds = {parse_spec(source).kind for source in config.data.sources}
     return Setup(
-        recipe=recipe,
-        model_name=model.name,
-        four_bit=model.load_in_4bit,
-        full_finetuning=model.full_finetuning,
-        checkpointing=model.use_gradient_checkpointing,
-        lora_r=sft.lora_r if is_sft else lora.r,
-        lora_targets=lora.target_modules,
-        optim=config.optim.optim,
-        reference=not is_sft and config.grpo.beta > 0,
-        prompt=prompt,
-        completion=completion,
-        row=(sft.max_length or model.max_seq_length) if is_sft else prompt + completion,
-        micro_batch=sft.per_device_train_batch_size if is_sft else config.optim.per_device_train_batch_size,
-        accumulation=sft.filled(full_finetuning=model.full_finetuning).gradient_accumulation_steps
-        if is_sft
-        else config.optim.gradient_accumulation_steps,
-        steps_per_generation=1 if is_sft else config.grpo.steps_per_generation,
-        generations=1 if is_sft else config.grpo.num_generations,
-        rollout_rows=generation.rollout_batch,
-        eval_rows=config.run.eval_batch,
-        rolls_out=not is_sft or bool(kinds - {ROWS, HUB}),
-        vllm=model.fast_inference,
-        standby=model.standby,
-        vllm_share=model.gpu_memory_utilization,
+        **_shared(config) | {"lora_r": sft.lora_r},
+        recipe=SFT,
+        model_name=config.model.name,
+        row=sft.max_length or config.model.max_seq_length,
+        micro_batch=sft.per_device_train_batch_size,
+        accumulation=sft.filled(full_finetuning=config.model.full_finetuning).gradient_accumulation_steps,
+        steps_per_generation=1,
+        generations=1,
+        rolls_out=bool(kinds - {ROWS, HUB}),
+    )
+
+
+def _own_model(config: Config) -> dict[str, Any]:
+    """What HER's own model has otherwise than `[model]` and `[lora]`."""
+    her = config.her
+    return _shared(config) | {
+        "four_bit": her.load_in_4bit,
+        "lora_r": her.lora_r,
+        "lora_targets": her.target_modules,
+    }
+
+
+def _her(config: Config) -> Setup:
+    """An epoch draws all its programs for one question, and learns from them in batches."""
+    her = config.her
+    question = min(question_tokens(her), config.model.max_seq_length)
+    at_once = min(her.rollout_batch, her.generations_an_epoch)
+    own = {"prompt": question, "completion": her.max_completion_length, "rollout_rows": at_once, "eval_rows": at_once}
+    return Setup(
+        **_own_model(config) | own | {"vllm": False},
+        recipe=HER,
+        model_name=her.model,
+        row=question + her.max_completion_length,
+        micro_batch=her.batch_size,
+        accumulation=1,
+        steps_per_generation=1,
+        generations=at_once,
+        rolls_out=True,
+        rollout=her.generations_an_epoch,
+        whole_logits=True,
+    )
+
+
+def _pretrain(config: Config) -> Setup:
+    """SFT on drawings, which are short; evaluations draw eight programs for each that is held out."""
+    base = config.her.base
+    question, program = drawing_tokens(base)
+    own = {"prompt": question, "completion": program, "eval_rows": PRETRAIN_EVAL_ROWS}
+    return Setup(
+        **_own_model(config) | own,
+        recipe=PRETRAIN,
+        model_name=base.model,
+        row=min(question + program, config.model.max_seq_length),
+        micro_batch=base.per_device_train_batch_size,
+        accumulation=max(base.batch_size // base.per_device_train_batch_size, 1),
+        steps_per_generation=1,
+        generations=1,
+        rolls_out=True,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from arcslim.memory.plan import ERROR_BAND
 from benchmarks import memory_backtest as backtest
-from benchmarks.memory_backtest import ARITHMETIC, FITTED, OTHER, PREDICTED, Row
+from benchmarks.memory_published import ARITHMETIC, FITTED, OTHER, PREDICTED, Row
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "memory.md"
 ROWS = backtest.all_rows()

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcslim.cards import GIB, GpuCard, find_gpu, find_model, gpu_named_in, model_cards
+from arcslim.cli.plan import plan_for
 from arcslim.errors import DoesNotFitError, ModelError
 from arcslim.memory.decode import most_rows
 from arcslim.memory.mends import Mend
 from arcslim.memory.phases import Phase, fits, phases_of
-from arcslim.memory.plan import FITS, NO, TIGHT, make_plan, preflight, refuse_what_cannot_fit
-from arcslim.memory.setup import GRPO, SFT, Request, setup_of
+from arcslim.memory.plan import FITS, NO, TIGHT, make_plan, refuse_what_cannot_fit
+from arcslim.memory.setup import GRPO, SFT, Request
 from arcslim.presets import Resolved, find_preset, list_presets, load_config
 
 
 def request(preset: str = "4090", gpu: str = "4090", recipe: str = GRPO, *sets: str) -> Request:
-    config = load_config(preset, sets, recipe=recipe).config
-    return Request(find_model(config.model.name), find_gpu(gpu), setup_of(config, recipe))
+    return plan_for(load_config(preset, sets, recipe=recipe).config, recipe, find_gpu(gpu)).request
 
 
 def names(phase: Phase) -> dict[str, float]:
@@ -36,7 +36,7 @@ def test_a_preset_fits_the_card_that_it_was_made_for(name: str, recipe: str) -> 
     if recipe == GRPO and "arcslim sft" in preset.entry("Run"):
         pytest.skip("made for SFT alone")
     gpu = gpu_named_in(preset.entry("Made for")) or GpuCard("cpu", 8)
-    plan = preflight(load_config(name, recipe=recipe).config, gpu, recipe)
+    plan = plan_for(load_config(name, recipe=recipe).config, recipe, gpu)
     assert plan.fits, f"{plan.peak / GIB:.1f} of {plan.usable / GIB:.1f} GiB; {plan.mends[:1]}"
 
 
@@ -104,7 +104,7 @@ def test_vllm_holds_its_share_unless_it_sleeps() -> None:
 
 
 def test_without_a_gpu_everything_lies_in_ram() -> None:
-    plan = preflight(load_config("cpu").config, GpuCard("cpu", 8))
+    plan = plan_for(load_config("cpu").config, GRPO, GpuCard("cpu", 8))
     assert all(phase.gpu == () for phase in plan.phases)
     assert plan.reserve == 0 and plan.fits
     assert 2 * GIB < plan.peak < 5 * GIB  # 2.7 to 4.6 were measured (docs/log.md)
@@ -122,8 +122,7 @@ def typed(mend: Mend, preset: str, gpu: str, recipe: str) -> Request:
     sets = [value for option, value in pairs if option == "--set"]
     (model,) = [value for option, value in pairs if option == "--model"] or [None]
     resolved: Resolved = load_config(preset, sets, {"model.name": model}, recipe=recipe)
-    config = resolved.config
-    return Request(find_model(config.model.name), find_gpu(gpu), setup_of(config, recipe))
+    return plan_for(resolved.config, recipe, find_gpu(gpu)).request
 
 
 @pytest.mark.parametrize(
@@ -239,9 +238,9 @@ def test_a_plan_is_json_that_says_all_of_it() -> None:
 
 def test_what_cannot_fit_is_refused_with_the_cheapest_change() -> None:
     config = load_config("4090").config
-    refuse_what_cannot_fit(preflight(config, "4090"))
+    refuse_what_cannot_fit(plan_for(config, GRPO, find_gpu("4090")))
     with pytest.raises(DoesNotFitError) as error:
-        refuse_what_cannot_fit(preflight(config, "16"))
+        refuse_what_cannot_fit(plan_for(config, GRPO, find_gpu("16")))
     assert error.value.exit_code == 3
     assert error.value.hint is not None and "--set generation.rollout_batch=" in error.value.hint
 
@@ -249,4 +248,4 @@ def test_what_cannot_fit_is_refused_with_the_cheapest_change() -> None:
 def test_preflight_says_when_it_does_not_know_the_model() -> None:
     config = load_config("4090", [], {"model.name": "someone/else"}).config
     with pytest.raises(ModelError, match="someone/else"):
-        preflight(config, "4090")
+        plan_for(config, GRPO, find_gpu("4090"))
