@@ -88,7 +88,7 @@ def test_the_presets_asked_for_are_shipped() -> None:
 def test_the_4090_takes_the_lengths_that_were_agreed() -> None:
     config = load_config("4090").config
     assert (config.prompt.max_tokens, config.generation.max_completion_length) == (4096, 2048)
-    assert (config.model.name, config.model.load_in_4bit) == ("Qwen/Qwen2.5-7B-Instruct", True)
+    assert (config.model.name, config.model.load_in_4bit) == ("unsloth/Qwen2.5-7B-Instruct-bnb-4bit", True)
     assert config.optim.optim == "paged_adamw_8bit"
 
 
