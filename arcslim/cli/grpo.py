@@ -10,6 +10,7 @@ from arcslim.cli.options import (
     Force,
     MaxSteps,
     Model,
+    MoveAside,
     Preset,
     Resume,
     Reward,
@@ -34,6 +35,7 @@ def grpo(
     dry_run: DryRun = False,
     sets: Sets = None,
     force: Force = False,
+    move_aside: MoveAside = False,
 ) -> None:
     """GRPO on ARC tasks, with the grid reward and the minimum-thinking reward."""
     options = TrainOptions(
@@ -48,6 +50,7 @@ def grpo(
         resume=resume,
         dry_run=dry_run,
         force=force,
+        move_aside=move_aside,
         recipe="grpo",
     )
     command(options, _run, _dry_run)

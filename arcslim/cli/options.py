@@ -15,7 +15,8 @@ Preset = Annotated[
     typer.Option("--preset", "-p", help="a preset's name (`arcslim presets list`) or a path to a .toml file"),
 ]
 Model = Annotated[
-    str | None, typer.Option("--model", help="a hub id, a model, adapter or run folder, or `tiny` \\[model.name]")
+    str | None,
+    typer.Option("--model", help="a hub id, a model, adapter or run folder, `tiny`, or `random:CARD` \\[model.name]"),
 ]
 Data = Annotated[
     list[str] | None,
@@ -51,9 +52,12 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="start afresh where the run folder is not empty (what is there moves aside), and where by the plan it "
-        "does not fit",
+        help="go on after a refusal that you have read: by the plan it does not fit; or resumed with other settings",
     ),
+]
+MoveAside = Annotated[
+    bool,
+    typer.Option("--move-aside", help="where the run folder is not empty, what is there moves to a folder beside it"),
 ]
 
 
@@ -76,6 +80,7 @@ class TrainOptions:
     resume: str | None = None
     dry_run: bool = False
     force: bool = False
+    move_aside: bool = False
     flags: Mapping[str, object] = field(default_factory=dict)
     max_steps_knob: str = "run.max_steps"
     recipe: str | None = None

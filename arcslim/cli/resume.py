@@ -68,11 +68,13 @@ def look_ahead(options: TrainOptions, config: Config, required: tuple[str, ...])
         RunFolderError: it is a file or not empty, there is nothing to resume, it is the run of another configuration,
             or it has done the steps that are asked for.
     """
+    if options.resume is not None and options.move_aside:
+        raise InputError("--resume goes on with what --move-aside would move away", "leave one of the two out")
     if config.run.dir is None:
         return []
     folder = Path(config.run.dir)
     if options.resume is None:
-        refuse_content(folder, force=options.force)
+        refuse_content(folder, move_aside=options.move_aside)
         return []
     if not content_of(folder) and options.resume == "auto":
         return []

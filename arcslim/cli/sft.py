@@ -12,6 +12,7 @@ from arcslim.cli.options import (
     Force,
     MaxSteps,
     Model,
+    MoveAside,
     Preset,
     Resume,
     RunDir,
@@ -44,6 +45,7 @@ def sft(
     dry_run: DryRun = False,
     sets: Sets = None,
     force: Force = False,
+    move_aside: MoveAside = False,
 ) -> None:
     """SFT on reasoning traces: JSONL, parquet, a hub data set, RE-ARC, or a GRPO run's right rollouts."""
     options = TrainOptions(
@@ -57,6 +59,7 @@ def sft(
         resume=resume,
         dry_run=dry_run,
         force=force,
+        move_aside=move_aside,
         flags={"sft.packing": None if packing is None else "bfd" if packing else "none"},
         max_steps_knob="sft.max_steps",
         recipe="sft",

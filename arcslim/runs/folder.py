@@ -62,14 +62,14 @@ class RunFolder:
     # How a folder is opened -------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, path: Path | str, *, force: bool = False) -> RunFolder:
-        """A new run in ``path``, which must be empty or absent. ``force`` moves what is there to a folder beside it.
+    def create(cls, path: Path | str, *, move_aside: bool = False) -> RunFolder:
+        """A new run in ``path``, which must be empty or absent; with ``move_aside`` what is there moves beside it.
 
         Raises:
-            RunFolderError: it is not empty (and not ``force``), is in use, or cannot be written.
+            RunFolderError: it is not empty (and not ``move_aside``), is in use, or cannot be written.
         """
         path = Path(path)
-        refuse_content(path, force=force)
+        refuse_content(path, move_aside=move_aside)
         moved = set_aside(path) if content_of(path) else None
         folder = cls(path, lock_folder(path))
         if moved is not None:

@@ -52,13 +52,13 @@ def content_of(path: Path) -> list[str]:
         raise cannot_write(path, error) from error
 
 
-def refuse_content(path: Path, *, force: bool) -> None:
+def refuse_content(path: Path, *, move_aside: bool) -> None:
     """A new run wants an empty place. Raises RunFolderError where it is not, unless what is there may move aside."""
-    if content_of(path) and not force:
+    if content_of(path) and not move_aside:
         raise RunFolderError(
             f"the run folder {path} is not empty",
             "Go on with its run by --resume auto, choose another name with --run-dir, or move what is there out of the "
-            "way with --force.",
+            "way with --move-aside.",
         )
 
 
@@ -100,7 +100,7 @@ def set_aside(path: Path) -> Path:
     here, home, place = Path.cwd().resolve(), Path.home().resolve(), path.resolve()
     if here.is_relative_to(place) or home.is_relative_to(place):
         raise RunFolderError(
-            f"--force would move {place}, which you are in or which holds your home folder",
+            f"--move-aside would move {place}, which you are in or which holds your home folder",
             "Choose another name with --run-dir.",
         )
     lock = lock_folder(path)  # a run that is still going must not lose its folder

@@ -120,7 +120,7 @@ def test_a_full_disk_is_told_with_what_to_do(tmp_path: Path) -> None:
 # Opening ---------------------------------------------------------------------------------------------------------
 
 
-def test_case_26_a_folder_that_is_not_empty_says_resume_another_name_or_force(tmp_path: Path) -> None:
+def test_case_26_a_folder_that_is_not_empty_says_resume_another_name_or_to_move_aside(tmp_path: Path) -> None:
     """Case 26."""
     run = tmp_path / "run"
     run.mkdir()
@@ -128,29 +128,29 @@ def test_case_26_a_folder_that_is_not_empty_says_resume_another_name_or_force(tm
     with pytest.raises(RunFolderError) as caught:
         RunFolder.create(run)
     message = str(caught.value)
-    assert all(word in message for word in ("not empty", "--resume", "--run-dir", "--force"))
+    assert all(word in message for word in ("not empty", "--resume", "--run-dir", "--move-aside"))
     assert (run / "thesis.txt").read_text() == "years of work"
 
 
-def test_case_26_force_moves_the_old_content_aside(tmp_path: Path) -> None:
+def test_case_26_the_old_content_moves_aside(tmp_path: Path) -> None:
     """Case 26: nothing is deleted, and no row of the old run is mixed with the new one's."""
     run = tmp_path / "run"
     for number in range(2):
-        with RunFolder.create(run, force=True) as folder:
+        with RunFolder.create(run, move_aside=True) as folder:
             folder.metrics(number, "train", {"loss": 1.0})
             assert len(rows(run / "metrics.jsonl")) == 1
-    with RunFolder.create(run, force=True) as folder:
+    with RunFolder.create(run, move_aside=True) as folder:
         assert folder.notes
     old = sorted(path for path in tmp_path.iterdir() if ".before-" in path.name)
     assert [rows(path / "metrics.jsonl")[0]["step"] for path in old] == [0, 1]
 
 
-def test_case_26_force_never_moves_where_the_user_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Case 26: `--run-dir . --force` would move everything away under the user's feet."""
+def test_case_26_never_moves_where_the_user_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 26: `--run-dir . --move-aside` would move everything away under the user's feet."""
     (tmp_path / "file").write_text("x")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunFolderError, match="which you are in"):
-        RunFolder.create(Path(), force=True)
+        RunFolder.create(Path(), move_aside=True)
     assert (tmp_path / "file").exists()
 
 
@@ -173,7 +173,7 @@ def test_case_27_a_second_process_is_kept_out(tmp_path: Path) -> None:
             assert other.stdout.readline().strip() == "locked"
             for attempt in (
                 lambda: RunFolder.resume(run, "auto"),
-                lambda: RunFolder.create(run, force=True),
+                lambda: RunFolder.create(run, move_aside=True),
             ):
                 with pytest.raises(RunFolderError, match=f"in use by process {other.pid}"):
                     attempt()
