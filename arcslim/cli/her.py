@@ -60,6 +60,7 @@ def her(
     dry_run: DryRun = False,
     sets: Sets = None,
     force: Force = False,
+    move_aside: MoveAside = False,
 ) -> None:
     """Sample programs, take what each drew for what was asked, learn from it, again, until one draws the target."""
     if context.invoked_subcommand is not None:
@@ -79,6 +80,7 @@ def her(
         resume=resume,
         dry_run=dry_run,
         force=force,
+        move_aside=move_aside,
         flags={"her.target": target, "her.model": model},
         max_steps_knob="her.max_epochs",
         recipe="her",
@@ -199,6 +201,7 @@ def pretrain(
     dry_run: DryRun = False,
     sets: Sets = None,
     force: Force = False,
+    move_aside: MoveAside = False,
 ) -> None:
     """Make a base for HER: a model learns to read random drawings back into programs. Then: her --model RUN/final."""
     options = TrainOptions(
@@ -210,6 +213,7 @@ def pretrain(
         resume=resume,
         dry_run=dry_run,
         force=force,
+        move_aside=move_aside,
         flags={"her.base.model": model},
         max_steps_knob="her.base.max_steps",
         recipe="her-pretrain",
