@@ -22,7 +22,9 @@ Watch = Literal["stop", "warn", "ignore"]
 class ModelSection(Section):
     """Which model, and in what form it is held."""
 
-    name: str = Field("tiny", description="a hub id, a model or adapter folder, a run folder, or `tiny` (embedded)")
+    name: str = Field(
+        "tiny", description="a hub id, a model, adapter or run folder, `tiny` (embedded), or `random:CARD`"
+    )
     revision: str | None = Field(None, description="a hub branch, tag or commit")
     load_in_4bit: bool = Field(True, description="NF4 base weights: 0.52 instead of 2 bytes a parameter")
     max_seq_length: Positive = Field(10240, description="context: prompt and completion must fit in it together")
