@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from arcslim.cli.options import DryRun, Force, Preset, Resume, RunDir, Seed, Sets, TrainOptions
+from arcslim.cli.options import DryRun, Force, MoveAside, Preset, Resume, RunDir, Seed, Sets, TrainOptions
 from arcslim.cli.train import check_early, command, resume_line, tell_resolved
 from arcslim.config import Config
 from arcslim.errors import InputError, RunFolderError
