@@ -96,6 +96,57 @@ def test_a_run_folder_and_its_preset_can_be_planned(capsys: pytest.CaptureFixtur
     assert run(capsys, "plan", "--model", str(tmp_path / "config.json"), "--gpu", "h200")[0] == 0
 
 
+def test_an_adapter_brings_its_rank_unless_another_is_asked_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    said = {"base_model_name_or_path": "Qwen/Qwen2.5-7B-Instruct", "r": 128}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(said))
+    assert told(capsys, "--model", str(tmp_path), "--gpu", "h100")["lora_r"] == 128
+    assert told(capsys, "--model", str(tmp_path), "--gpu", "h100", "--lora-r", "8")["lora_r"] == 8
+
+
+@pytest.mark.parametrize("recipe", ["her", "her-pretrain"])
+def test_her_is_planned_with_its_own_model_and_flags(capsys: pytest.CaptureFixture[str], recipe: str) -> None:
+    words = ["--preset", "4090", "--lora-r", "8", "--quantisation", "nf4", "--batch", "4"]
+    setup = told(capsys, *words, "--recipe", recipe)
+    assert setup["model_name"] == "Qwen/Qwen2.5-Coder-0.5B-Instruct"
+    assert (setup["recipe"], setup["lora_r"], setup["four_bit"], setup["micro_batch"]) == (recipe, 8, True, 4)
+    assert told(capsys, *words, "--recipe", recipe, "--model", "Qwen/Qwen3-4B")["model_name"] == "Qwen/Qwen3-4B"
+    code, out, _ = run(capsys, "plan", "--preset", "4090", "--recipe", recipe)
+    assert code == 0 and f"{recipe} of Qwen/Qwen2.5-Coder-0.5B-Instruct (0.49 billion parameters) on RTX 4090" in out
+
+
+def test_hers_context_is_the_question_and_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+    setup = told(capsys, "--preset", "4090", "--recipe", "her", "--context", "2000")
+    assert setup["row"] == 2000 == int(str(setup["prompt"])) + int(str(setup["completion"]))
+    code, _, err = run(capsys, "plan", "--preset", "4090", "--recipe", "her", "--context", "300")
+    assert code == 2 and "the question alone" in " ".join(err.split())
+
+
+def test_the_embedded_model_that_draws_is_planned_in_ram(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "plan", "--recipe", "her")
+    assert code == 0 and "her of tiny-draw (" in out and "million parameters) on a CPU" in out
+
+
+def test_what_unsloths_copy_keeps_in_16_bits_is_an_item_and_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("plan", "--preset", "4090-14b", "--model", "Qwen/Qwen2.5-14B-Instruct")
+    code, out, _ = run(capsys, *words)
+    assert code == 3
+    assert "maps not packed" in out and "keeps 22% of the linear maps in 16 bits" in out
+    assert "and 1.5 GiB more for the weights" in out
+    packing = json.loads(run(capsys, *words, "--json")[1])["packing"]
+    assert packing["copy"] == "unsloth/Qwen2.5-14B-Instruct-unsloth-bnb-4bit" and packing["most"] > packing["kept"] > 0
+    assert run(capsys, "plan", "--preset", "4090-14b")[0] == 0
+
+
+def test_vllm_that_cannot_start_is_said_and_mended(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("plan", "--preset", "h100", "--vllm", "--set", "model.gpu_memory_utilization=0.1")
+    code, out, _ = run(capsys, *words)
+    assert code == 3 and "vLLM would not start" in out
+    assert "--set model.gpu_memory_utilization=" in out.partition("cheapest")[2]
+    assert "generations in vLLM's cache at once" in out
+
+
 def test_without_a_gpu_the_tiny_model_is_planned_in_ram(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "plan", "--preset", "cpu")
     assert code == 0 and "on a CPU" in out and "GiB on the GPU" not in out
@@ -111,6 +162,13 @@ def test_without_a_gpu_the_tiny_model_is_planned_in_ram(capsys: pytest.CaptureFi
         (("--preset", "4091"), "did you mean 4090"),
         (("--preset", "4090", "--set", "generation.rolout_batch=1"), "did you mean `generation.rollout_batch`?"),
         (("--preset", "4090", "--quantisation", "int3"), "nf4"),
+        (("--model", "/nowhere/at/all", "--gpu", "24"), "there is no model at /nowhere/at/all"),
+        (("--model", "random:Qwen9", "--gpu", "24"), "did you mean"),
+        (("--preset", "4090", "--gpu", "RTX 4070"), "give its memory in GiB"),
+        (("--preset", "4090", "--gpu", "1080"), "unknown GPU '1080'"),
+        (("--preset", "4090", "--recipe", "her", "--vllm"), "HER draws without vLLM"),
+        (("--preset", "4090", "--generations", "1"), "greater than or equal to"),
+        (("--preset", "4090", "--context", "1"), "greater than or equal to"),
     ],
 )
 def test_slips_exit_2_with_a_suggestion(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:

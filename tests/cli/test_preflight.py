@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from arcslim.cards import find_gpu
-from arcslim.cli.preflight import gpu_here, look_before, plan_against_measured, plan_for, plan_lines
+from arcslim.cli.plan import plan_for
+from arcslim.cli.preflight import gpu_here, look_before, plan_against_measured, plan_lines
 from arcslim.errors import DoesNotFitError
 from arcslim.memory.formulas import CUDA_CONTEXT
 from arcslim.presets import find_preset, load_config
@@ -108,9 +109,30 @@ def test_an_adapter_brings_its_rank(tmp_path: Path) -> None:
     assert plan.request.setup.lora_r == 128 and plan.request.card.name == "Qwen2.5-7B"
 
 
-def test_her_is_not_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("recipe", "knob"), [("her", "her.rollout_batch"), ("her-pretrain", "her.base.per_device")])
+def test_her_and_its_base_are_planned_and_refused_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str, knob: str
+) -> None:
     fake_smi(tmp_path, monkeypatch, T4)
-    assert look_before(config_of("4090"), "her").plan is None
+    plan = look_before(config_of("4090", recipe=recipe), recipe).plan
+    assert plan is not None and plan.fits and plan.request.setup.recipe == recipe
+    assert plan.request.card.name == "Qwen2.5-0.5B", "of [her], and not of [model]"
+    large = {"her": ("her.rollout_batch=2000", 'her.samplers=["2000@0.9"]', "her.max_completion_length=2000")}
+    sets = large.get(recipe, ("her.base.per_device_train_batch_size=512", "her.base.batch_size=512"))
+    with pytest.raises(DoesNotFitError) as error:
+        look_before(config_of("4090", *sets, recipe=recipe), recipe)
+    assert knob in str(error.value.hint)
+    lines = plan_lines(load_config("4090", recipe=recipe), recipe)
+    assert "on RTX 4090: fits" in lines[0] and f"--recipe {recipe}" in lines[-1]
+
+
+@pytest.mark.parametrize(("recipe", "line"), [("her", ["her"]), ("her-pretrain", ["her", "pretrain"])])
+def test_her_ends_before_a_folder_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], recipe: str, line: list[str]
+) -> None:
+    fake_smi(tmp_path, monkeypatch, T4.replace("15360", "1500"))
+    assert arcslim(*line, "--preset", "4090", "--run-dir", str(tmp_path / "run")) == 3
+    assert "T4 has" in re.sub(r"\s+", " ", capsys.readouterr().err) and not (tmp_path / "run").exists()
 
 
 def test_a_dry_run_plans_for_the_presets_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
