@@ -27,9 +27,17 @@ class Stop(Protocol):
 
 
 def run_size(
-    config: Config, batch: int, recipe: str, steps: int, folder: Path, stop: Stop, phase: Callable[[str], None]
+    config: Config,
+    batch: int,
+    recipe: str,
+    wish: Mapping[str, Any],
+    folder: Path,
+    stop: Stop,
+    phase: Callable[[str], None],
 ) -> dict[str, Any]:
     """What was measured, or ``failed`` where memory ran out. ``phase`` is told each phase as it begins.
+
+    ``wish``: the fields of ``recipes.bench.Wish``.
 
     Raises ArcslimError where the process ends for anything but memory; its log then stays in ``folder``.
     """
@@ -37,7 +45,7 @@ def run_size(
     settings, result, log = files = tuple(name.with_suffix(ending) for ending in (".toml", ".json", ".log"))
     result.unlink(missing_ok=True)
     write_text_atomic(settings, to_toml(config))
-    line = [*WORKER, str(settings), recipe, str(steps), str(result)]
+    line = [*WORKER, str(settings), recipe, json.dumps(wish), str(result)]
     with log.open("wb") as said:
         # A session of its own: a Ctrl-C is for this process, which then ends that one.
         process = subprocess.Popen(line, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)

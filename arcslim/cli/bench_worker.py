@@ -1,17 +1,19 @@
 """One batch size of ``arcslim bench``, in a process of its own: its peaks are its own, and memory that runs out ends
 it alone.
 
-``python -m arcslim.cli.bench_worker SETTINGS.toml RECIPE STEPS RESULT.json``: the result holds the phase that runs, and
-in the end the figures, or ``ran_out``.
+``python -m arcslim.cli.bench_worker SETTINGS.toml RECIPE WISH RESULT.json``: the wish holds the fields of
+``recipes.bench.Wish`` as JSON; the result holds the phase that runs, and in the end the figures, or ``ran_out``.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from arcslim.runs.writing import write_json_atomic
 PR_SET_PDEATHSIG = 1
 
 
-def work(settings: Path, recipe: str, steps: int, result: Path) -> int:
+def work(settings: Path, recipe: str, wish: Mapping[str, Any], result: Path) -> int:
     """Measure, and write ``result``. The exit code."""
     now: dict[str, Any] = {"phase": "starting"}
 
@@ -38,9 +40,9 @@ def work(settings: Path, recipe: str, steps: int, result: Path) -> int:
             from arcslim.policy.load import start_unsloth
 
             start_unsloth(Path(folder) / "cache", standby=config.model.standby and config.model.fast_inference)
-            from arcslim.recipes.bench import measure
+            from arcslim.recipes.bench import Wish, measure
 
-            figures = measure(config, recipe, steps=steps, folder=Path(folder), tell=tell)
+            figures = measure(config, recipe, Wish(**wish), folder=Path(folder), tell=tell)
         except Exception as error:
             if ran_out(error):
                 now["ran_out"] = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -69,4 +71,4 @@ def end_with_the_parent() -> None:
 
 if __name__ == "__main__":
     end_with_the_parent()
-    sys.exit(work(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])))
+    sys.exit(work(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), Path(sys.argv[4])))

@@ -11,6 +11,7 @@ from rich.table import Table
 from arcslim.cards import gpu_named_in
 from arcslim.cli.options import Data, Model, Preset, Sets
 from arcslim.cli.plan import recipe_of
+from arcslim.errors import InputError
 from arcslim.presets import find_preset, load_config
 from arcslim.runs.check import gib
 
@@ -27,7 +28,10 @@ def prefetch(
     only: Only = False,
 ) -> None:
     """Fetch a preset's weights, and data sets of the hub, into the cache; what is there is not fetched again."""
+    if not (preset or model or data or sets):
+        raise InputError("what is to be fetched?", "give --preset, --model or --data hub:OWNER/NAME")
     from arcslim.cli.preflight import gpu_here
+    from arcslim.policy.sources import resolve
     from arcslim.runs.prefetch import adapter_base, fetch, listed, model_files, refuse_full, wanted_of
 
     found = find_preset(preset) if preset is not None else None
@@ -44,7 +48,7 @@ def prefetch(
     lists = [listed(one) for one in wanted]
     for one in list(lists):
         base = adapter_base(one) if one.wanted.kind == "model" else None
-        if base is not None:
+        if base is not None and resolve(base).kind == "hub":  # `tiny` and `random:CARD` are made here
             four_bit = config.model.load_in_4bit
             lists += [listed(more) for more in model_files(base, None, four_bit=four_bit, on_gpu=on_gpu)]
     if not lists:

@@ -29,10 +29,13 @@ def facts(report: Mapping[str, Any]) -> list[str]:
     """What was measured, a sentence each, and what differs from what was asked for."""
     if report["recipe"] == "grpo":
         rows = f"rows of {report['prompt_tokens']:,} prompt and {report['completion_tokens']:,} completion tokens"
+        if report["drawn_tokens"] != report["completion_tokens"]:
+            rows += f", of which {report['drawn_tokens']:,} are drawn and the rest is made up"
     else:
         rows = f"rows of {report['row_tokens']:,} tokens, half of them trained"
-    steps = report["steps"]
-    median = f"medians of {steps} steps after one to warm up" if steps > 1 else "one step after one to warm up"
+    counts = {row.get("steps", report["steps"]) for row in report["sizes"]} or {report["steps"]}
+    steps = str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    median = f"medians of {steps} steps after one to warm up" if counts != {1} else "one step after one to warm up"
     memory = "PyTorch's allocator" if report["gpu"] else "the process's RAM, libraries included"
     notes = dict.fromkeys(note for row in report["sizes"] for note in row.get("notes", ()))
     return [f"preset {report['preset'] or 'none'}; {rows}", median, f"peak memory: {memory}", *notes]
@@ -59,8 +62,8 @@ def _cells(row: Mapping[str, Any], speeds: list[str], *, with_shares: bool) -> l
     planned = f"{row['planned_bytes'] / GIB:.2f}"
     if "failed" in row:
         more = len(speeds) if with_shares else 0
-        return [str(row["batch"]), row["failed"], *[""] * len(speeds), "", planned, "", *[""] * more]
-    cells = [str(row["batch"]), f"{row['samples_per_second']:.3g}"]
+        return [_batch(row), row["failed"], *[""] * len(speeds), "", planned, "", *[""] * more]
+    cells = [_batch(row), f"{row['samples_per_second']:.3g}"]
     cells += [_number(row["tokens_per_second"].get(name)) for name in speeds]
     cells += [f"{row['measured_bytes'] / GIB:.2f}", planned, f"{row['planned_share']:.0%}"]
     if with_shares:
@@ -68,11 +71,17 @@ def _cells(row: Mapping[str, Any], speeds: list[str], *, with_shares: bool) -> l
     return cells
 
 
+def _batch(row: Mapping[str, Any]) -> str:
+    """Rows of a micro-batch, and of a rollout where it draws other ones at once."""
+    drawn = row.get("drawn_at_once", row["batch"])
+    return str(row["batch"]) if drawn == row["batch"] else f"{row['batch']}, {drawn} drawn"
+
+
 def phase_table(report: Mapping[str, Any]) -> str:
     """Of a GPU: the peak of each phase beside its plan; empty where phases are not told apart."""
     rows = [row for row in report["sizes"] if row.get("planned_peaks")]
     phases = [name for name in PHASES if any(name in row["planned_peaks"] for row in rows)]
-    cells = [[str(row["batch"]), *(_phase(row, name) for name in phases)] for row in rows]
+    cells = [[_batch(row), *(_phase(row, name) for name in phases)] for row in rows]
     return as_table(["batch", *phases], cells) if rows else ""
 
 

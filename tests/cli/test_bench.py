@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from arcslim.cards import find_gpu, find_model
-from arcslim.cli import bench, bench_process, bench_worker
+from arcslim.cli import bench, bench_process, bench_sizes, bench_worker
 from arcslim.errors import ArcslimError, DoesNotFitError, InputError, ModelError
 from arcslim.memory.ceilings import shares
 from arcslim.memory.formulas import CUDA_CONTEXT, decode_ceiling
@@ -57,8 +57,8 @@ def test_must_show_4_table_json_and_plot_of_the_tiny_model(
     assert sorted(path.name for path in out.iterdir()) == ["bench.json", "bench.md", "bench.png"]
 
 
-def size(batch: int = 2) -> bench.Size:
-    return bench.one_size("cpu", (), None, "grpo", batch, 1)
+def size(batch: int = 2) -> bench_sizes.Size:
+    return bench_sizes.one_size("cpu", (), None, "grpo", batch, 1)
 
 
 @pytest.mark.slow
@@ -78,9 +78,12 @@ def test_a_real_limit_of_memory_ends_it_at_a_size_and_the_phase_is_told(tmp_path
     assert "Batch 64: out of memory in the update." in (out / "bench.md").read_text()
 
 
-def run_all(settings: list[bench.Size], folder: Path) -> list[dict[str, Any]]:
+ONE_STEP = {"steps": 1, "draw": None, "seconds": None}
+
+
+def run_all(settings: list[bench_sizes.Size], folder: Path) -> list[dict[str, Any]]:
     with StopRequest() as stop:
-        return list(bench.measured(settings, "grpo", 1, folder, stop))
+        return list(bench.measured(settings, "grpo", ONE_STEP, folder, stop))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> Non
     """Another program in the worker's place, which tells its phase as the worker does."""
     text = (
         "import json, os, sys, time\n"
-        "settings, recipe, steps, result = sys.argv[1:]\n"
+        "settings, recipe, wish, result = sys.argv[1:]\n"
         "def tell(phase, **more):\n"
         "    open(result + '.new', 'w').write(json.dumps({'phase': phase, **more}))\n"
         "    os.replace(result + '.new', result)\n" + program
@@ -241,7 +244,7 @@ def test_a_size_that_the_ram_has_no_room_for_is_not_started(
 @pytest.mark.parametrize("text", ["", "0", "1,x", "1,,2", "-1", "1.5", "5000"])
 def test_slips_in_batch_sizes(text: str) -> None:
     with pytest.raises(InputError):
-        bench.read_batches(text)
+        bench_sizes.read_batches(text)
     assert arcslim("bench", "--preset", "cpu", f"--batch-sizes={text}") == 2
 
 
@@ -258,14 +261,14 @@ def test_every_batch_size_makes_whole_groups(batch: int) -> None:
 @pytest.mark.parametrize("preset", [found.name for found in list_presets()])
 def test_every_preset_can_be_measured(preset: str, recipe: str) -> None:
     for batch in (1, 2, 6):
-        made = bench.one_size(preset, (), None, recipe, batch, 2)
+        made = bench_sizes.one_size(preset, (), None, recipe, batch, 2)
         assert made.plan.request.setup.micro_batch == batch
 
 
 def test_sizes_go_up_each_once_and_the_recipe_is_the_presets_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert bench.read_batches("8, 1,4,4") == [1, 4, 8]
+    assert bench_sizes.read_batches("8, 1,4,4") == [1, 4, 8]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bench, "_free_ram", lambda: 2**30)
     assert arcslim("bench", "--preset", "olympiccoder-7b") == 3
@@ -277,18 +280,57 @@ def test_a_peak_is_held_against_the_phases_that_a_bench_goes_through(
 ) -> None:
     """SFT's evaluations on tasks take more than its updates, and a bench has none."""
     fake_smi(tmp_path, monkeypatch, RTX_4090)
-    plan = bench.one_size("4090", (), None, "sft", 1, 1).plan
-    most = bench.planned(plan)
+    plan = bench_sizes.one_size("4090", (), None, "sft", 1, 1).plan
+    most = bench_sizes.planned(plan)
     assert "evaluation" in {phase.name for phase in plan.phases} and set(most) == {"load", "update"}
     assert most["update"] == int(plan.phase("update").gpu_peak - CUDA_CONTEXT)
     assert max(most.values()) < plan.phase("evaluation").gpu_peak - CUDA_CONTEXT
-    assert set(bench.planned(bench.one_size("4090", (), None, "grpo", 1, 1).plan)) == {"load", "rollout", "update"}
+    assert set(bench_sizes.planned(bench_sizes.one_size("4090", (), None, "grpo", 1, 1).plan)) == {
+        "load",
+        "rollout",
+        "update",
+    }
 
 
 def test_a_card_whose_memory_is_not_known_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_smi(tmp_path, monkeypatch, RTX_4090.replace("[N/A]", "Enabled"))
     with pytest.raises(InputError, match="MIG"):
-        bench.one_size("4090", (), None, "grpo", 1, 1)
+        bench_sizes.one_size("4090", (), None, "grpo", 1, 1)
+
+
+def test_a_presets_own_sizes_with_as_few_prompts_as_they_allow() -> None:
+    made = bench_sizes.one_size("h100", (), None, "grpo", None, 2)
+    asked, config = load_config("h100").config, made.config
+    assert made.batch == asked.optim.per_device_train_batch_size == 8 and made.drawn_at_once == 32
+    assert config.grpo.num_generations == asked.grpo.num_generations == 16
+    assert config.grpo.steps_per_generation == 4, "32 rows, two prompts"
+    assert config.optim.gradient_accumulation_steps == 2, "two updates a rollout: of three steps two roll out"
+    assert config.lora == asked.lora and config.optim.optim == asked.optim.optim
+    assert made.plan.request.setup.row == asked.prompt.max_tokens + asked.generation.max_completion_length
+    made = bench_sizes.one_size("4090", (), None, "sft", None, 2)
+    assert made.batch == 1 and made.config.sft.lora_r == 64 and made.plan.request.setup.row == 16384
+
+
+def test_of_a_completion_fewer_tokens_can_be_drawn(tmp_path: Path) -> None:
+    """Its plan knows it: the rollout is smaller, the update is not."""
+    whole = bench_sizes.one_size("4090", (), None, "grpo", None, 2).plan.request.setup
+    less = bench_sizes.one_size("4090", (), None, "grpo", None, 2, 64).plan.request.setup
+    assert (less.completion, less.row, less.prompt) == (64, whole.row, whole.prompt)
+    assert bench_sizes.one_size("4090", (), None, "grpo", None, 2, 10**6).plan.request.setup == whole
+    with pytest.raises(InputError, match="vLLM"):
+        bench_sizes.one_size("4090", ("model.fast_inference=true",), None, "grpo", None, 2, 64)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_presets_own_sizes_are_run_and_end_in_time(tmp_path: Path) -> None:
+    preset, out = write_preset(tmp_path, *SHORT, "generation.rollout_batch=4"), tmp_path / "out"
+    words = ("bench", "--preset", preset, "--batch-sizes", "preset", "--draw", 4, "--steps", 40, "--seconds", 1)
+    assert arcslim(*map(str, words), "--out", out) == 0
+    (row,) = json.loads((out / "bench.json").read_text())["sizes"]
+    assert row["steps"] == 1, "after the second there is no time for a third"
+    assert (row["batch"], row["drawn_at_once"], row["rows"]) == (8, 4, 8)
+    assert (row["drawn_tokens"], row["completion_tokens"]) == (4, 8)
 
 
 def test_shares_of_the_ceilings() -> None:
@@ -317,12 +359,16 @@ def test_the_table_has_shares_on_a_gpu_and_says_where_it_ended() -> None:
     }  # fmt: skip
     report = {
         "recipe": "grpo", "preset": "4090", "model": "random:Qwen2.5-7B", "four_bit": True, "gpu": "RTX 4090",
-        "prompt_tokens": 4096, "completion_tokens": 2048, "row_tokens": 6144, "steps": 2,
+        "prompt_tokens": 4096, "completion_tokens": 2048, "drawn_tokens": 128, "row_tokens": 6144, "steps": 2,
         "sizes": [done, {"batch": 2, "planned_bytes": 2**34, "failed": "out of memory in the update"}],
     }  # fmt: skip
     lines = table(report).splitlines()
     assert len({line.count("|") for line in lines}) == 1 and "25%" in lines[2] and "4,000" in lines[2]
     assert "Batch 2: out of memory in the update." in markdown(report)
+    assert "2,048 completion tokens, of which 128 are drawn and the rest is made up" in markdown(report)
+    assert "medians of 2 steps" in markdown(report | {"sizes": [done | {"steps": 2}]})
+    assert "one step after one" in markdown(report | {"sizes": [done | {"steps": 1}]})
+    assert table(report | {"sizes": [done | {"drawn_at_once": 16}]}).splitlines()[2].startswith("| 1, 16 drawn |")
 
 
 def test_on_a_gpu_each_phase_stands_beside_its_plan() -> None:

@@ -19,6 +19,7 @@ from tests.runs.fake_hub import FakeHub, fake_hub
 
 QWEN = "Qwen/Qwen2.5-7B-Instruct"
 PACKED = "unsloth/Qwen2.5-7B-Instruct-unsloth-bnb-4bit"
+PRESET = ("--preset", "4090", "--model", QWEN)  # the preset says that it is for a GPU
 TEXTS = {"config.json": b"{}", "tokenizer.json": b"{}", "README.md": b"#", "merges.txt": b"a b"}
 BIG = bytes(range(256)) * 4096 * 24  # huggingface_hub writes 10 MiB at a time
 
@@ -54,20 +55,20 @@ def cached(home: Path, name: str) -> set[str]:
 
 
 def test_what_a_run_loads_is_fetched_with_a_progress_bar_and_once(hub: FakeHub, tmp_path: Path) -> None:
-    code, out, err = prefetch(hub, tmp_path, "--preset", "4090")
+    code, out, err = prefetch(hub, tmp_path, *PRESET)
     assert code == 0, err
     assert PACKED in out and "all of it is in the cache" in out and "GiB free at" in out
     assert "100%" in err, "there is a progress bar"
     assert cached(tmp_path, PACKED) == {"config.json", "tokenizer.json", "merges.txt", "model.safetensors"}
     assert cached(tmp_path, QWEN) == {"config.json", "tokenizer.json", "merges.txt"}, "its 16-bit weights are not used"
     reads = len(hub.ranges)
-    code, out, err = prefetch(hub, tmp_path, "--preset", "4090")
+    code, out, err = prefetch(hub, tmp_path, *PRESET)
     assert code == 0 and "all of it is in the cache" in out and len(hub.ranges) == reads
 
 
 def test_a_line_that_drops_is_taken_up_where_it_was(hub: FakeHub, tmp_path: Path) -> None:
     hub.cut_after, hub.cuts = 15 * 2**20, 1
-    code, _, err = prefetch(hub, tmp_path, "--preset", "4090")
+    code, _, err = prefetch(hub, tmp_path, *PRESET)
     assert code == 0, err
     assert [start for name, start in hub.ranges if name == "model.safetensors"] == [0, 10 * 2**20]
     (file,) = (tmp_path / "hub" / f"models--{PACKED.replace('/', '--')}").glob("snapshots/*/model.safetensors")
@@ -78,26 +79,26 @@ def test_a_line_that_stays_away_costs_the_file_and_not_the_others(hub: FakeHub, 
     files = hub.repositories[f"models/{PACKED}"]
     files["model-2.safetensors"] = BIG[: 12 * 2**20]
     hub.cut_after = 15 * 2**20
-    code, _, err = prefetch(hub, tmp_path, "--preset", "4090")
+    code, _, err = prefetch(hub, tmp_path, *PRESET)
     assert code == 1 and "could not be fetched" in err and "the same command fetches the others" in err
     assert "Traceback" not in err
     assert "model-2.safetensors" in cached(tmp_path, PACKED)
     hub.cut_after, hub.ranges[:] = None, []
-    code, _, err = prefetch(hub, tmp_path, "--preset", "4090")
+    code, _, err = prefetch(hub, tmp_path, *PRESET)
     assert code == 0, err
     assert "model-2.safetensors" not in {name for name, _ in hub.ranges}
     assert cached(tmp_path, PACKED) >= {"model.safetensors", "model-2.safetensors"}
 
 
 def test_a_dry_run_fetches_nothing(hub: FakeHub, tmp_path: Path) -> None:
-    code, out, _ = prefetch(hub, tmp_path, "--preset", "4090", "--dry-run")
+    code, out, _ = prefetch(hub, tmp_path, *PRESET, "--dry-run")
     assert code == 0 and "to fetch" in out
     assert hub.ranges == [] and cached(tmp_path, PACKED) == set()
 
 
 def test_a_disk_that_is_too_small_is_seen_before(hub: FakeHub, tmp_path: Path) -> None:
     hub.sizes["model.safetensors"] = 900 * 1024**4
-    code, _, err = prefetch(hub, tmp_path, "--preset", "4090")
+    code, _, err = prefetch(hub, tmp_path, *PRESET)
     assert code == 3 and "GiB are missing" in err and "HF_HOME" in err
     assert hub.ranges == []
 
@@ -117,9 +118,9 @@ def test_a_model_or_revision_that_is_not_there(hub: FakeHub, tmp_path: Path) -> 
 
 
 def test_offline(tmp_path: Path) -> None:
-    code, _, err = prefetch(None, tmp_path, "--preset", "4090", HF_HUB_OFFLINE="1")
+    code, _, err = prefetch(None, tmp_path, *PRESET, HF_HUB_OFFLINE="1")
     assert code == 2 and "HF_HUB_OFFLINE is set" in err
-    code, _, err = prefetch(None, tmp_path, "--preset", "4090")
+    code, _, err = prefetch(None, tmp_path, *PRESET)
     assert code == 1 and "could not be fetched from http://127.0.0.1:9: [Errno 111]" in err and "Traceback" not in err
 
 
@@ -133,6 +134,16 @@ def test_an_adapter_brings_the_model_under_it(hub: FakeHub, tmp_path: Path) -> N
     assert code == 0, err
     assert cached(tmp_path, "some/adapter") == {"adapter_config.json", "adapter_model.safetensors"}
     assert "pytorch_model.bin" in cached(tmp_path, "some/base"), "where there are no safetensors"
+
+
+def test_an_adapter_on_an_embedded_or_random_model_needs_no_other(hub: FakeHub, tmp_path: Path) -> None:
+    for number, base in enumerate(("tiny", "random:Qwen2.5-0.5B")):
+        name = f"some/adapter{number}"
+        hub.repositories[f"models/{name}"] = {
+            "adapter_config.json": json.dumps({"base_model_name_or_path": base}).encode()
+        }
+        code, out, err = prefetch(hub, tmp_path, "--model", name)
+        assert code == 0 and "all of it is in the cache" in out, err
 
 
 def test_a_data_set_is_read_from_here_afterwards(hub: FakeHub, tmp_path: Path) -> None:
@@ -153,6 +164,11 @@ def test_a_data_set_is_read_from_here_afterwards(hub: FakeHub, tmp_path: Path) -
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.strip() == "['p0', 'p1', 'p2']", done.stderr
     assert len(hub.ranges) == reads
+
+
+def test_nothing_to_fetch_is_a_slip(tmp_path: Path) -> None:
+    code, _, err = prefetch(None, tmp_path)
+    assert code == 2 and "--preset" in err
 
 
 def test_what_needs_no_download_says_so(tmp_path: Path) -> None:
