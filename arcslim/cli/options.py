@@ -52,12 +52,13 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="go on after a refusal that you have read: by the plan it does not fit; or resumed with other settings",
+        help="go on after a refusal: what is in the run folder moves aside, what by the plan does not fit is tried, a "
+        "run is resumed with other settings",
     ),
 ]
 MoveAside = Annotated[
     bool,
-    typer.Option("--move-aside", help="where the run folder is not empty, what is there moves to a folder beside it"),
+    typer.Option("--move-aside", help="of --force this alone: what is in the run folder moves to a folder beside it"),
 ]
 
 
@@ -84,6 +85,11 @@ class TrainOptions:
     flags: Mapping[str, object] = field(default_factory=dict)
     max_steps_knob: str = "run.max_steps"
     recipe: str | None = None
+
+    @property
+    def clears(self) -> bool:
+        """Whether what is in the run folder moves aside: never where it is gone on with."""
+        return self.resume is None and (self.force or self.move_aside)
 
     def resolve(self) -> Resolved:
         """The configuration: default < preset < ``--set`` < named flag. Raises ConfigError, InputError."""

@@ -74,7 +74,7 @@ def look_ahead(options: TrainOptions, config: Config, required: tuple[str, ...])
         return []
     folder = Path(config.run.dir)
     if options.resume is None:
-        refuse_content(folder, move_aside=options.move_aside)
+        refuse_content(folder, move_aside=options.clears)
         return []
     if not content_of(folder) and options.resume == "auto":
         return []

@@ -179,7 +179,7 @@ def _opened(place: Path, options: TrainOptions) -> RunFolder:
     from arcslim.recipes.state import STATE_FILE
 
     if options.resume is None:
-        return RunFolder.create(place, move_aside=options.move_aside)
+        return RunFolder.create(place, move_aside=options.clears)
     return RunFolder.resume(place, options.resume, required=(STATE_FILE,), rewind=False)
 
 

@@ -58,7 +58,7 @@ def refuse_content(path: Path, *, move_aside: bool) -> None:
         raise RunFolderError(
             f"the run folder {path} is not empty",
             "Go on with its run by --resume auto, choose another name with --run-dir, or move what is there out of the "
-            "way with --move-aside.",
+            "way with --force.",
         )
 
 
@@ -100,7 +100,7 @@ def set_aside(path: Path) -> Path:
     here, home, place = Path.cwd().resolve(), Path.home().resolve(), path.resolve()
     if here.is_relative_to(place) or home.is_relative_to(place):
         raise RunFolderError(
-            f"--move-aside would move {place}, which you are in or which holds your home folder",
+            f"--force would move {place}, which you are in or which holds your home folder",
             "Choose another name with --run-dir.",
         )
     lock = lock_folder(path)  # a run that is still going must not lose its folder

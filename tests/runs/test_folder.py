@@ -120,7 +120,7 @@ def test_a_full_disk_is_told_with_what_to_do(tmp_path: Path) -> None:
 # Opening ---------------------------------------------------------------------------------------------------------
 
 
-def test_case_26_a_folder_that_is_not_empty_says_resume_another_name_or_to_move_aside(tmp_path: Path) -> None:
+def test_case_26_a_folder_that_is_not_empty_says_resume_another_name_or_force(tmp_path: Path) -> None:
     """Case 26."""
     run = tmp_path / "run"
     run.mkdir()
@@ -128,7 +128,7 @@ def test_case_26_a_folder_that_is_not_empty_says_resume_another_name_or_to_move_
     with pytest.raises(RunFolderError) as caught:
         RunFolder.create(run)
     message = str(caught.value)
-    assert all(word in message for word in ("not empty", "--resume", "--run-dir", "--move-aside"))
+    assert all(word in message for word in ("not empty", "--resume", "--run-dir", "--force"))
     assert (run / "thesis.txt").read_text() == "years of work"
 
 
@@ -146,7 +146,7 @@ def test_case_26_the_old_content_moves_aside(tmp_path: Path) -> None:
 
 
 def test_case_26_never_moves_where_the_user_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Case 26: `--run-dir . --move-aside` would move everything away under the user's feet."""
+    """Case 26: `--run-dir . --force` would move everything away under the user's feet."""
     (tmp_path / "file").write_text("x")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunFolderError, match="which you are in"):
