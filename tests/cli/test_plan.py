@@ -42,7 +42,17 @@ def test_8_gib_are_too_few_and_the_cheapest_knob_is_named(capsys: pytest.Capture
     assert run(capsys, "plan", "--preset", "4090", "--gpu", "8", "--model", "Qwen/Qwen2.5-0.5B-Instruct")[0] == 0
 
 
-def test_it_takes_under_a_second_without_torch_or_a_network() -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--preset", "4090"],
+        ["--preset", "4090", "--recipe", "her"],
+        ["--preset", "4090", "--gpu", "8"],
+        ["--model", "Qwen/Qwen3-32B", "--gpu", "b200", "--vllm"],
+    ],
+    ids=["4090", "her", "too-small", "vllm"],
+)
+def test_it_takes_under_a_second_without_torch_or_a_network(words: list[str]) -> None:
     """Of processor time: the machine may be busy. Offline: a socket is an error."""
     code = (
         "import sys, atexit, socket\n"
@@ -50,12 +60,12 @@ def test_it_takes_under_a_second_without_torch_or_a_network() -> None:
         "heavy = ('torch', 'transformers', 'huggingface_hub', 'numpy.linalg')\n"
         "atexit.register(lambda: print([name for name in heavy[:3] if name in sys.modules], file=sys.stderr))\n"
         "from arcslim.cli.main import main\n"
-        "main(['plan', '--preset', '4090'])\n"
+        f"main(['plan', *{words}])\n"
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 3), done.stderr
     assert done.stderr.splitlines()[-1] == "[]"
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
 
