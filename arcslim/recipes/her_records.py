@@ -12,7 +12,7 @@ from arcslim.recipes.her_learner import Learned, Learner
 from arcslim.recipes.her_prompt import DrawingPrompts
 from arcslim.recipes.her_state import HerState
 from arcslim.recipes.hindsight import CUT_OFF, LookedBack
-from arcslim.recipes.sink import RunStore, SampleRow, Sink, TaskRow
+from arcslim.recipes.sink import RunStore, DrawingRow, Sink, TaskRow
 from arcslim.tasks.drawing_choice import code_length, pixel_accuracy
 from arcslim.tasks.targets import Target
 
@@ -52,7 +52,7 @@ def figures(state: HerState, looked: LookedBack, learned: Learned | None, reache
     return values
 
 
-def sample_rows(looked: LookedBack, wanted: Target, epoch: int) -> list[SampleRow]:
+def sample_rows(looked: LookedBack, wanted: Target, epoch: int) -> list[DrawingRow]:
     """The drawings of an epoch that come nearest, best first, as rows of ``samples.jsonl``; then one program of each
     reason for which some came to nothing."""
     scored = [(pixel_accuracy(drawing.output, wanted.image), drawing) for drawing in looked.distinct]
@@ -60,7 +60,7 @@ def sample_rows(looked: LookedBack, wanted: Target, epoch: int) -> list[SampleRo
     rows = []
     for accuracy, drawing in scored[:MOST_ROWS]:
         row = _row(epoch, looked.written[drawing], accuracy)
-        row |= {"answer": drawing.output.tolist(), "program": drawing.program.to_source()}
+        row["answer"], row["program"] = drawing.output.tolist(), drawing.program.to_source()
         rows.append(row)
     return rows + [_row(epoch, completion, 0.0, reason) for reason, completion in looked.spoiled.items()]
 
@@ -74,7 +74,7 @@ def record(sink: Sink, looked: LookedBack, wanted: Target, epoch: int, values: d
         sink.event(epoch, "skipped_step", words)
 
 
-def _row(epoch: int, written: Completion, accuracy: float, reason: str | None = None) -> SampleRow:
+def _row(epoch: int, written: Completion, accuracy: float, reason: str | None = None) -> DrawingRow:
     return {
         "step": epoch,
         "group": 0,

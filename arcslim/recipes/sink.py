@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NotRequired, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 Kind = Literal["train", "eval", "test"]
 Event = Literal["start", "checkpoint", "restart", "oom", "skipped_step", "rollback", "warning", "stopped", "end"]
@@ -23,7 +23,6 @@ class SampleRow(TypedDict):
 
     ``step`` is the first optimizer step that trains on the rollout (``global_step + 1`` where it is generated), so that
     resuming at checkpoint N keeps exactly the rows up to N. ``group`` numbers the groups within that rollout.
-    ``program``: of HER alone, what was kept of the completion.
     """
 
     step: int
@@ -39,7 +38,12 @@ class SampleRow(TypedDict):
     completion_tokens: int
     score: ScoreRow
     advantage: float
-    program: NotRequired[str]
+
+
+class DrawingRow(SampleRow, total=False):
+    """One program of HER's. ``program``: what was kept of the completion, absent where it came to nothing."""
+
+    program: str
 
 
 class PairRow(TypedDict):
