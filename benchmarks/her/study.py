@@ -47,7 +47,7 @@ LADDER = (
     "25-squares",
     "chick",
 )
-LIMITS = {"16-squares": 360.0, "20-squares": 240.0, "25-squares": 240.0, "chick": 240.0}  # seconds; the others 120
+LIMITS = {"16-squares": 360.0}  # seconds; the others 120
 EPOCHS = (4, 16, 64, 128)
 EXPLORED = "12-squares"
 ARMS: dict[str, tuple[str, ...]] = {
