@@ -12,7 +12,7 @@ from arcslim.recipes.her_learner import Learned, Learner
 from arcslim.recipes.her_prompt import DrawingPrompts
 from arcslim.recipes.her_state import HerState
 from arcslim.recipes.hindsight import CUT_OFF, LookedBack
-from arcslim.recipes.sink import RunStore, DrawingRow, Sink, TaskRow
+from arcslim.recipes.sink import DrawingRow, RunStore, Sink, TaskRow
 from arcslim.tasks.drawing_choice import code_length, pixel_accuracy
 from arcslim.tasks.targets import Target
 
