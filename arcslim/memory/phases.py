@@ -149,6 +149,8 @@ def _drawing(request: Request, name: str) -> Phase:
         return Phase(name, tuple(items), (_libraries(request),))
     length = setup.prompt + setup.completion
     cache = f.kv_cache(card, rows, setup.prompt, setup.completion, value_bytes=value)
+    group = min(rows, max(1, setup.generations))
+    shared = f.kv_cache(card, rows, setup.prompt, setup.completion, group=group, value_bytes=value)
     start, ahead = f.decode_buffers(card, rows, setup.prompt, setup.completion, value)
     if request.gpu.is_cpu:
         start, ahead = 0, 0
@@ -158,13 +160,18 @@ def _drawing(request: Request, name: str) -> Phase:
     turns = {"end": cache + ahead + drawn, "start": start + drawn, "prefill": float(reading)}
     fullest = max(turns, key=lambda turn: turns[turn])
     items += [
-        Item("KV cache", cache, f"{rows} rows x {length:,} tokens, prompts not shared", fullest == "end"),
+        Item("KV cache", cache, f"{rows} rows x {length:,} tokens, {_unshared(cache, shared)}", fullest == "end"),
         Item("cache growing", ahead, "512 tokens ahead, one layer copied; read, not measured", fullest == "end"),
         Item("sampling", drawn, "logits of one token a row, fp32", fullest != "prefill"),
         Item("prompts' cache twice", start, "at the first token; read, not measured", fullest == "start"),
         Item("reading the prompts", reading, f"{rows} x {setup.prompt:,} tokens and their cache", fullest == "prefill"),
     ]
     return Phase(name, tuple(items), (_libraries(request),))
+
+
+def _unshared(cache: float, shared: float) -> str:
+    """Each row holds its own prompt. What the cache would be if a group held its prompt once."""
+    return f"prompts not shared; shared {shared / f.GIB:.1f} GiB" if shared < cache else "prompts not shared"
 
 
 def shared_row(request: Request) -> float:

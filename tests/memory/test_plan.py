@@ -51,6 +51,7 @@ def test_phases_take_turns_and_hold_what_they_must() -> None:
     assert "checkpoints, offloaded" in {item.name for item in update.host}
     kv = next(item for item in rollout.gpu if item.name == "KV cache")
     assert kv.bytes / GIB == pytest.approx(5.25, abs=0.01)  # docs/memory.md
+    assert "prompts not shared; shared 2.0 GiB" in kv.note  # (4,096 + 16 x 2,048) x 56 KiB
 
 
 @pytest.mark.parametrize(
