@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,10 +34,11 @@ def run_size(
     folder: Path,
     stop: Stop,
     phase: Callable[[str], None],
+    worker: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """What was measured, or ``failed`` where memory ran out. ``phase`` is told each phase as it begins.
 
-    ``wish``: the fields of ``recipes.bench.Wish``.
+    ``wish``: the fields of ``recipes.bench.Wish``. ``worker``: a command in the place of ``bench_worker``.
 
     Raises ArcslimError where the process ends for anything but memory; its log then stays in ``folder``.
     """
@@ -45,7 +46,7 @@ def run_size(
     settings, result, log = files = tuple(name.with_suffix(ending) for ending in (".toml", ".json", ".log"))
     result.unlink(missing_ok=True)
     write_text_atomic(settings, to_toml(config))
-    line = [*WORKER, str(settings), recipe, json.dumps(wish), str(result)]
+    line = [*(worker or WORKER), str(settings), recipe, json.dumps(wish), str(result)]
     with log.open("wb") as said:
         # A session of its own: a Ctrl-C is for this process, which then ends that one.
         process = subprocess.Popen(line, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)

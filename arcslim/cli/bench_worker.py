@@ -69,6 +69,10 @@ def end_with_the_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-if __name__ == "__main__":
+def main(settings: str, recipe: str, wish: str, result: str) -> int:
     end_with_the_parent()
-    sys.exit(work(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), Path(sys.argv[4])))
+    return work(Path(settings), recipe, json.loads(wish), Path(result))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -34,10 +34,10 @@ def test_pad_equal_to_eos_is_replaced() -> None:
     assert "also an end token" in mended.notes[0]
 
 
-def test_pad_that_is_the_second_end_token_is_replaced() -> None:
+def test_pad_that_is_the_second_end_token_is_replaced(unsloth_cache: Path) -> None:
     """As Qwen2.5-Instruct ships it: Unsloth's loss, which finds padding by id, would not train on that end token."""
     import torch
-    from unsloth_zoo.rl_replacements import create_completion_attention_mask
+    from unsloth_zoo.rl_replacements import create_completion_attention_mask  # it wants Unsloth imported first
 
     def trained_on(row: list[int], pad: int) -> list[bool]:
         mask = create_completion_attention_mask(torch.tensor([row]), torch.tensor([0]), 0, pad)
