@@ -29,6 +29,11 @@ FLAGS: Mapping[str, str] = {
     "run.max_steps": "--max-steps",
     "sft.max_steps": "--max-steps",
     "sft.packing": "--packing/--no-packing",
+    "her.target": "--target",
+    "her.model": "--model",
+    "her.max_epochs": "--max-epochs",
+    "her.base.model": "--model",
+    "her.base.max_steps": "--max-steps",
     "run.dir": "--run-dir",
     "run.seed": "--seed",
 }

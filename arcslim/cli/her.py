@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from arcslim.cli.options import DryRun, Force, MoveAside, Preset, Resume, RunDir, Seed, Sets, TrainOptions
+from arcslim.cli.preflight import plan_lines
 from arcslim.cli.train import check_early, command, resume_line, tell_resolved
 from arcslim.config import Config
 from arcslim.errors import InputError, RunFolderError
@@ -126,7 +127,7 @@ def _draw_pictures(folder: Path, target: list[list[int]]) -> None:
 def _dry_run(resolved: Resolved) -> None:
     from arcslim.cli.dry_run import section, tokenizer_or_stand_in
     from arcslim.recipes.her import epochs_of, model_of, question_of, target_of
-    from arcslim.recipes.her_base import refuse_other_question
+    from arcslim.recipes.her_base import notes_on_base, refuse_other_question
     from arcslim.recipes.her_prompt import DrawingPrompts
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
@@ -138,6 +139,8 @@ def _dry_run(resolved: Resolved) -> None:
     prompts = DrawingPrompts(tokenizer, her_section.prompt)
     ids, epochs = question_of(prompts, wanted, config), epochs_of(her_section)
     section(console, "Target", [f"{wanted.name}: {wanted.shape[0]} x {wanted.shape[1]} cells", *wanted.notes])
+    for note in notes_on_base(her_section.model):
+        console.print("doubtful:", note, style="yellow", markup=False)
     console.print(prompts.text(wanted.blank, wanted.image), markup=False, style="dim")
     section(
         console,
@@ -149,6 +152,7 @@ def _dry_run(resolved: Resolved) -> None:
             *notes,
         ],
     )
+    section(console, "Memory", plan_lines(resolved, "her"))
     console.print("dry run: no weight was touched", style="bold")
 
 
@@ -245,6 +249,7 @@ def _dry_run_pretrain(resolved: Resolved) -> None:
     section(console, "Data", [*count_lines(data.counts), f"held out: {len(data.held)}", *notes])
     section(console, "Lengths", truncation_lines(data.truncation))
     section(console, "Updates", [f"{base.max_steps} updates of {base.batch_size} drawings each"])
+    section(console, "Memory", plan_lines(resolved, "her-pretrain"))
     console.print("dry run: no weight was touched", style="bold")
 
 

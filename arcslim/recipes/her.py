@@ -20,7 +20,7 @@ from arcslim.learning.priorities import draw_by_priority, lap_priorities
 from arcslim.policy.generate import generate
 from arcslim.policy.load import Policy, load_policy, load_trained, save_adapter
 from arcslim.prompts.nouns import Completion
-from arcslim.recipes.her_base import refuse_other_question
+from arcslim.recipes.her_base import notes_on_base, refuse_other_question
 from arcslim.recipes.her_learner import Learned, Learner
 from arcslim.recipes.her_prompt import DrawingPrompts
 from arcslim.recipes.her_records import checkpoint, figures, record, task_row
@@ -63,7 +63,7 @@ def run(
         Stopped: a stop was asked for; everything is saved.
     """
     her, wanted = config.her, target_of(config)
-    for note in wanted.notes:
+    for note in (*wanted.notes, *notes_on_base(her.model)):
         sink.event(0, "warning", note)
     refuse_other_question(her.model, her.prompt, "her.prompt")
     adapter, seed = adapter_of(her, config.lora), config.run.seed

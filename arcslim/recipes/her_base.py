@@ -51,6 +51,16 @@ def _form_of_run(run: Path) -> str | None:
     return None
 
 
+def notes_on_base(name: str) -> tuple[str, ...]:
+    """A doubt where nothing says that the model was made to draw. Raises ModelError where there is no such model."""
+    if question_form(name) is not None:
+        return ()
+    return (
+        f"nothing says that {name} was made on drawings: one that was not draws hardly anything to learn from. "
+        "`arcslim her pretrain` makes a model ready; give its run with --model",
+    )
+
+
 def refuse_other_question(name: str, form: str, knob: str) -> None:
     """A model that was made on one form of question reads nothing in another.
 

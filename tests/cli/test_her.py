@@ -103,6 +103,15 @@ def test_an_adapter_on_the_embedded_model_is_asked_as_that_was_made(tmp_path: Pa
     assert question_form(str(tmp_path)) is None and question_form("Qwen/Qwen3-0.6B") is None
 
 
+def test_a_model_that_was_not_made_on_drawings_is_doubted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert arcslim("her", "--preset", "4090", "--target", "chick", "--dry-run") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "doubtful: nothing says that Qwen/Qwen2.5-Coder-0.5B-Instruct was made on drawings" in said
+    assert "her.target chick --target" in said and "fits, " in said
+    assert arcslim("her", "--preset", "cpu", "--target", "chick", "--dry-run") == 0
+    assert "doubtful" not in capsys.readouterr().out
+
+
 def test_a_revision_is_of_the_model_that_it_was_given_for() -> None:
     from arcslim.config import ModelSection
     from arcslim.recipes.her import renamed
