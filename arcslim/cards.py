@@ -201,6 +201,8 @@ def _folder_card(folder: Path) -> ModelCard:
             base = read_object(place / "adapter_config.json").get("base_model_name_or_path")
             if not isinstance(base, str) or not base or Path(base) == place:
                 raise ModelError(f"{place / 'adapter_config.json'} does not say which model it belongs to")
+            if (Path(base).expanduser() / "adapter_config.json").is_file():
+                raise ModelError(f"{place} is an adapter on an adapter ({base}): merge the lower one first")
             return find_model(base)
         if (place / "config.json").is_file():
             return card_from_config(read_object(place / "config.json"), folder.name, str(place / "config.json"))

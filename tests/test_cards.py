@@ -98,6 +98,15 @@ def test_a_folder_an_adapter_a_run_and_a_file_lead_to_their_model(tmp_path: Path
     assert find_model(str(going)).parameters == 596_049_920
 
 
+def test_adapters_on_adapters_are_refused_and_never_gone_round(tmp_path: Path) -> None:
+    for name, base in (("one", "two"), ("two", "one")):
+        (tmp_path / name).mkdir()
+        said = {"base_model_name_or_path": str(tmp_path / base)}
+        (tmp_path / name / "adapter_config.json").write_text(json.dumps(said))
+    with pytest.raises(ModelError, match="adapter on an adapter"):
+        find_model(str(tmp_path / "one"))
+
+
 @pytest.mark.parametrize("name", ["/nowhere/model", "./nowhere", "~/nowhere-at-all"])
 def test_a_folder_that_is_not_there_is_told_as_one(name: str) -> None:
     with pytest.raises(ModelError, match="there is no model at"):
