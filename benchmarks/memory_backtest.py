@@ -91,7 +91,7 @@ def copies_table() -> str:
         card = copy.model
         plain, held = (sum(f.held_weights(card, four_bit=True, kept=kept)) / GIB for kept in (0, copy.weights))
         share = copy.weights / card.linear_parameters
-        known = "its config.json" if copy.kept is not None else f"its files, {copy.gb:g} GB"
+        known = "the list of its modules" if copy.kept is not None else f"its files, {copy.gb:g} GB"
         lines.append(f"| `{copy.name}` | {share:.1%} | {held:.2f} | {plain:.2f} | {known} |")
     return "\n".join(lines)
 
