@@ -118,7 +118,11 @@ def packing_of(card: ModelCard, name: str, *, on_gpu: bool) -> Packing:
         return ALL_PACKED
     known = next((one for one in copies() if one.name == copy), None)
     if known is not None and known.weights is not None:
-        how = "by the list of its modules" if known.kept is not None else f"by its files' size on the hub, {known.gb:g} GB"
+        how = (
+            "by the list of its modules"
+            if known.kept is not None
+            else f"by its files' size on the hub, {known.gb:g} GB"
+        )
         return Packing(known.weights, known.weights, copy, how)
     share, whose = _nearest_share(card)
     most = max(one for one, _ in _known_shares())
