@@ -86,6 +86,17 @@ def test_the_stacks_are_those_that_are_pinned() -> None:
         assert int(row["driver"]) == DRIVERS[int(row["cuda"].split(".")[0])]
 
 
+def test_the_page_has_the_same_table() -> None:
+    page = (ROOT / "docs" / "docker.md").read_text(encoding="utf-8")
+    cells = [
+        [cell.strip(" `") for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if "`constraints" in line
+    ]
+    found = {re.split(r"\W", row[0])[0]: [*row[1:4], row[4].split()[0], row[5]] for row in cells if len(row) == 6}
+    assert found == {row["stack"]: list(row.groups()[1:]) for row in ROW.finditer(DOCKERFILE)}
+
+
 def test_the_dockerfile_names_no_version_that_the_pins_name() -> None:
     code = " ".join(rest for _, rest in instructions())
     assert re.findall(r"([\w-]+)==", code) == ["pip", "pip"]  # pip itself, in two stages
