@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import namedtuple
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import metadata
@@ -193,6 +194,24 @@ def test_the_hub_is_waited_for_no_longer_than_said(monkeypatch: pytest.MonkeyPat
     assert check.state == DOUBTFUL and ("no answer" in check.found or "timed out" in check.found)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert doctor_machine.check_hub().state == OK
+
+
+def test_a_name_look_up_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time-outs of sockets do not hold for it."""
+    from huggingface_hub import constants
+
+    def hangs(*_: Any, **__: Any) -> Any:
+        time.sleep(4)
+        raise OSError("never")
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://hub.example")
+    monkeypatch.setattr(socket, "getaddrinfo", hangs)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    began = time.monotonic()
+    check = doctor_machine.check_hub(seconds=0.5)
+    assert time.monotonic() - began < 3 and check.state == DOUBTFUL and "no answer in 0.5 s" in check.found
 
 
 @pytest.mark.parametrize(("status", "state"), [(200, OK), (403, OK), (503, DOUBTFUL)])
