@@ -152,12 +152,13 @@ def report_of(
 
 
 def _tell(report: dict[str, Any], folder: Path) -> None:
-    """Write the report, and show its table."""
+    """Write the report, and show its table; the picture comes last, as it is missed least."""
     write_json_atomic(folder / "bench.json", report)
     write_text_atomic(folder / "bench.md", markdown(report))
-    written = ["bench.md", "bench.json"]
-    picture, no_picture = folder / "bench.png", ""
+    typer.echo(f"\n{table(report)}\n")
+    picture = folder / "bench.png"
     picture.unlink(missing_ok=True)  # an earlier bench's
+    written, no_picture = ["bench.md", "bench.json"], ""
     if all("failed" in row for row in report["sizes"]):
         no_picture = "nothing was measured"
     elif importlib.util.find_spec("matplotlib") is None:
@@ -167,6 +168,6 @@ def _tell(report: dict[str, Any], folder: Path) -> None:
 
         draw(report, picture)
         written.append(picture.name)
-    typer.echo(f"\n{table(report)}\n\nin {folder}: {', '.join(written)}")
+    typer.echo(f"in {folder}: {', '.join(written)}")
     if no_picture:
         typer.echo(f"no picture: {no_picture}")

@@ -188,7 +188,7 @@ NAMES = (
 
 
 @pytest.mark.slow
-def test_weights_come_from_where_unsloth_loads_them() -> None:
+def test_weights_come_from_where_unsloth_loads_them(tmp_path: Path) -> None:
     """Held against Unsloth's own function, which its loader calls on a GPU."""
     code = (
         "import json, unsloth\n"
@@ -197,7 +197,8 @@ def test_weights_come_from_where_unsloth_loads_them() -> None:
         "print(json.dumps([[get_model_name(n, load_in_4bit=four) for four in (True, False)] for n in names]))"
     )
     environment = os.environ | {"UNSLOTH_ALLOW_CPU": "1", "HF_HUB_OFFLINE": "1", "UNSLOTH_DISABLE_STATISTICS": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    line = [sys.executable, "-c", code]  # it leaves a folder where it runs
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
     theirs = json.loads(done.stdout.splitlines()[-1])
     ours = [[weights_repository(name, four_bit=four, on_gpu=True) for four in (True, False)] for name in NAMES]
     assert ours == theirs
