@@ -70,6 +70,7 @@ def room_of(preset: str) -> Room:
     """The disk that a preset wants: its weights, less what of them is in the cache or lies in a folder, and the
     checkpoints that it keeps."""
     from arcslim.cards import cpu_card, find_model, gpu_named_in
+    from arcslim.cli.plan_model import packing_for
     from arcslim.errors import ModelError
     from arcslim.memory.formulas import held_weights
     from arcslim.memory.phases import trained_parameters
@@ -90,7 +91,8 @@ def room_of(preset: str) -> Room:
     if resolve(config.model.name).kind == "hub":
         on_gpu = gpu_named_in(find_preset(preset).entry("Made for")) is not None
         repository = weights_repository(config.model.name, four_bit=setup.four_bit, on_gpu=on_gpu)
-        size = sum(held_weights(card, four_bit=setup.four_bit, value_bytes=2))
+        kept = packing_for(card, config.model.name, on_gpu=on_gpu).kept
+        size = sum(held_weights(card, four_bit=setup.four_bit, value_bytes=2, kept=kept))
         weights = max(0.0, float(size - cached_bytes(repository)))
-    kept = trained_parameters(Request(card, cpu_card(), setup)) * (4 if setup.full_finetuning else 6)
-    return Room(weights, max(kept * (config.run.save_total_limit + 2), 1024**3), sure=True)
+    saved = trained_parameters(Request(card, cpu_card(), setup)) * (4 if setup.full_finetuning else 6)
+    return Room(weights, max(saved * (config.run.save_total_limit + 2), 1024**3), sure=True)

@@ -126,7 +126,7 @@ def _draw_pictures(folder: Path, target: list[list[int]]) -> None:
 
 def _dry_run(resolved: Resolved) -> None:
     from arcslim.cli.dry_run import section, tokenizer_or_stand_in
-    from arcslim.recipes.her import epochs_of, model_of, question_of, target_of
+    from arcslim.recipes.her import epochs_of, question_of, target_of
     from arcslim.recipes.her_base import notes_on_base, refuse_other_question
     from arcslim.recipes.her_prompt import DrawingPrompts
 
@@ -134,7 +134,7 @@ def _dry_run(resolved: Resolved) -> None:
     check_early(config, "her")
     tell_resolved(resolved, "her", console)
     refuse_other_question(config.her.model, config.her.prompt, "her.prompt")
-    tokenizer, notes = tokenizer_or_stand_in(config.model_copy(update={"model": model_of(config)}))
+    tokenizer, notes = tokenizer_or_stand_in(config.model_copy(update={"model": config.model_for("her")}))
     wanted, her_section = target_of(config), config.her
     prompts = DrawingPrompts(tokenizer, her_section.prompt)
     ids, epochs = question_of(prompts, wanted, config), epochs_of(her_section)

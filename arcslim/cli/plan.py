@@ -93,9 +93,9 @@ def plan_for(config: Config, recipe: str, gpu: GpuCard, *, keep_rank: bool = Fal
     An adapter keeps its own rank unless ``keep_rank``. Raises ModelError where the model's shapes are not to be had.
     """
     from arcslim.memory.plan import make_plan
-    from arcslim.memory.setup import Request, model_name_of, setup_of
+    from arcslim.memory.setup import Request, setup_of
 
-    name = model_name_of(config, recipe)
+    name = config.model_for(recipe).name
     revision = config.model.revision
     card, setup = shapes_of(name, revision), _with_typed(setup_of(config, recipe), **typed)
     rank = None if keep_rank else rank_of_adapter(name)
@@ -136,14 +136,13 @@ def gpu_of(named: str | None, preset: str | None, config: Config, recipe: str = 
 
     Raises InputError for an unknown GPU, or where none is named at all.
     """
-    from arcslim.memory.setup import model_name_of
 
     if named is not None:
         return find_gpu(named)
     found = gpu_named_in(find_preset(preset).entry("Made for")) if preset is not None else None
     if found is not None:
         return found
-    if model_name_of(config, recipe) in ("tiny", "tiny-draw"):
+    if config.model_for(recipe).name in ("tiny", "tiny-draw"):
         return find_gpu("cpu")
     where = "the preset names none" if preset is not None else "none is named"
     raise InputError(f"on which GPU? {where}", "say --gpu 4090, --gpu h100, --gpu 24 (GiB), …")

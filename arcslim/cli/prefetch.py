@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -10,13 +10,13 @@ from rich.table import Table
 
 from arcslim.cards import gpu_named_in
 from arcslim.cli.options import Data, Model, Preset, Sets
-from arcslim.cli.plan import recipe_of
+from arcslim.cli.plan import RecipeName, recipe_of
 from arcslim.errors import InputError
 from arcslim.presets import find_preset, load_config
 from arcslim.runs.check import gib
 
 Only = Annotated[bool, typer.Option("--dry-run", help="sizes and free disk alone, nothing is fetched")]
-Recipe = Annotated[Literal["grpo", "sft"] | None, typer.Option("--recipe", help="whose run; else the preset's own")]
+Recipe = Annotated[RecipeName | None, typer.Option("--recipe", help="whose run; else the preset's own")]
 
 
 def prefetch(
@@ -36,7 +36,8 @@ def prefetch(
 
     found = find_preset(preset) if preset is not None else None
     recipe = recipe or recipe_of(preset)
-    flags = {"model.name": model, "data.sources": list(data) if data else None}
+    knob = {"her": "her.model", "her-pretrain": "her.base.model"}.get(recipe, "model.name")
+    flags = {knob: model, "data.sources": list(data) if data else None}
     config = load_config(preset, sets or (), flags, recipe=recipe).config
     # Weights differ by where they will be loaded: where the preset says, else here.
     on_gpu = bool(gpu_named_in(found.entry("Made for"))) if found is not None else False
@@ -49,7 +50,7 @@ def prefetch(
     for one in list(lists):
         base = adapter_base(one) if one.wanted.kind == "model" else None
         if base is not None and resolve(base).kind == "hub":  # `tiny` and `random:CARD` are made here
-            four_bit = config.model.load_in_4bit
+            four_bit = config.model_for(recipe).load_in_4bit
             lists += [listed(more) for more in model_files(base, None, four_bit=four_bit, on_gpu=on_gpu)]
     if not lists:
         return

@@ -137,9 +137,7 @@ def check_early(config: Config, recipe: str) -> None:
     prepare_report_to(config.run.report_to, variables=dict(os.environ))  # of a copy: here it only looks
     if recipe == "grpo":
         RewardSuite.from_config(config.reward).check(())
-    model = config.model
-    own = {"her": config.her.model, "her-pretrain": config.her.base.model}
-    refuse_untrainable(model.model_copy(update={"name": own.get(recipe, model.name)}))
+    refuse_untrainable(config.model_for(recipe))
 
 
 def resume_line(recipe: str, path: Path) -> str:

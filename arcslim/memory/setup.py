@@ -97,11 +97,6 @@ class Request:
         return max(0.0, (self.packing.most - self.packing.kept) * (2 - nf4(1)))
 
 
-def model_name_of(config: Config, recipe: str) -> str:
-    """The name of the model that a recipe trains."""
-    return {HER: config.her.model, PRETRAIN: config.her.base.model}.get(recipe, config.model.name)
-
-
 def setup_of(config: Config, recipe: str = GRPO) -> Setup:
     """The setup of a recipe of a configuration; the longest rows and full batches are assumed.
 

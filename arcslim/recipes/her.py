@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arcslim.config import Config, GenerationSection, HerSection, LoraSection, ModelSection
+from arcslim.config import Config, GenerationSection, HerSection, LoraSection
 from arcslim.errors import InputError
 from arcslim.learning.priorities import draw_by_priority, lap_priorities
 from arcslim.policy.generate import generate
@@ -67,7 +67,7 @@ def run(
         sink.event(0, "warning", note)
     refuse_other_question(her.model, her.prompt, "her.prompt")
     adapter, seed = adapter_of(her, config.lora), config.run.seed
-    policy = load_policy(model_of(config), adapter, seed=seed, cache_dir=cache_dir, knobs=KNOBS)
+    policy = load_policy(config.model_for("her"), adapter, seed=seed, cache_dir=cache_dir, knobs=KNOBS)
     for note in policy.notes:
         sink.event(0, "start", note)
     prompts = DrawingPrompts(policy.tokenizer, her.prompt)
@@ -140,17 +140,6 @@ def question_of(prompts: DrawingPrompts, wanted: Target, config: Config) -> list
 def epochs_of(her: HerSection) -> int:
     """Epochs at most, by both limits."""
     return min(her.max_epochs, her.max_generations // her.generations_an_epoch)
-
-
-def model_of(config: Config) -> ModelSection:
-    """The model section, with HER's own model in HER's own form."""
-    return renamed(config.model, config.her.model, load_in_4bit=config.her.load_in_4bit)
-
-
-def renamed(model: ModelSection, name: str, *, load_in_4bit: bool) -> ModelSection:
-    """The section with another model; a revision is of the one that it was given for."""
-    revision = model.revision if model.name == name else None
-    return model.model_copy(update={"name": name, "revision": revision, "load_in_4bit": load_in_4bit})
 
 
 def adapter_of(her: HerSection, lora: LoraSection) -> LoraSection:

@@ -15,7 +15,7 @@ from arcslim.her_config import BaseSection
 from arcslim.policy.generate import generate
 from arcslim.policy.load import Policy
 from arcslim.prompts.drawing import program_text
-from arcslim.recipes.her import adapter_of, renamed
+from arcslim.recipes.her import adapter_of
 from arcslim.recipes.her_base import refuse_other_question
 from arcslim.recipes.her_prompt import DrawingPrompts
 from arcslim.recipes.sft import run as run_sft
@@ -73,7 +73,7 @@ def as_sft(config: Config) -> Config:
             "num_train_epochs": 1.0,
         }
     )
-    model = renamed(config.model, base.model, load_in_4bit=her.load_in_4bit)
+    model = config.model_for("her-pretrain")
     every = base.save_steps
     run = run_section.model_copy(update={"eval_steps": every, "save_steps": every, "early_stop": 0})
     lora = adapter_of(her, config.lora)

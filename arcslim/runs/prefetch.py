@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from arcslim.config import Config
+from arcslim.config import Config, ModelSection
 from arcslim.errors import ArcslimError, DoesNotFitError, InputError, ModelError, Stopped
 from arcslim.policy.sources import resolve
 from arcslim.policy.weights import weights_repository
@@ -55,9 +55,12 @@ class Listed:
 def wanted_of(config: Config, recipe: str, *, on_gpu: bool) -> tuple[list[Wanted], list[str]]:
     """What a run would download, and notes on what it would not find in the cache all the same."""
     notes: list[str] = []
-    found = _model(config, on_gpu)
+    model = config.model_for(recipe)
+    found = _model(model, on_gpu)
     if not found:
-        notes.append(f"{config.model.name} needs no download")
+        notes.append(f"{model.name} needs no download")
+    if recipe not in ("grpo", "sft"):
+        return found, notes  # drawings are made here
     for source in config.data.sources if recipe == "sft" else ():
         spec = or_hub(parse_spec(source))
         if spec.kind == HUB:
@@ -69,8 +72,7 @@ def wanted_of(config: Config, recipe: str, *, on_gpu: bool) -> tuple[list[Wanted
     return found, notes
 
 
-def _model(config: Config, on_gpu: bool) -> list[Wanted]:
-    model = config.model
+def _model(model: ModelSection, on_gpu: bool) -> list[Wanted]:
     source = resolve(model.name)
     name = source.base if source.kind == "adapter" else source.name
     if name is None or (source.kind != "hub" and resolve(name).kind != "hub"):

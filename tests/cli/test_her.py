@@ -113,12 +113,15 @@ def test_a_model_that_was_not_made_on_drawings_is_doubted(capsys: pytest.Capture
 
 
 def test_a_revision_is_of_the_model_that_it_was_given_for() -> None:
-    from arcslim.config import ModelSection
-    from arcslim.recipes.her import renamed
+    from arcslim.config import Config, ModelSection
+    from arcslim.her_config import HerSection
 
-    given = ModelSection(name="a/b", revision="abc")
-    assert renamed(given, "c/d", load_in_4bit=False).revision is None
-    assert renamed(given, "a/b", load_in_4bit=False).revision == "abc"
+    given = ModelSection(name="a/b", revision="abc", load_in_4bit=True)
+    other = Config(model=given, her=HerSection(model="c/d")).model_for("her")
+    assert (other.name, other.revision, other.load_in_4bit) == ("c/d", None, False)
+    assert Config(model=given, her=HerSection(model="a/b")).model_for("her").revision == "abc"
+    assert Config(model=given).model_for("her-pretrain").name == HerSection().base.model
+    assert Config(model=given).model_for("grpo") is given
 
 
 def test_the_dry_run_of_a_base_looks_at_some_drawings(capsys: pytest.CaptureFixture[str]) -> None:

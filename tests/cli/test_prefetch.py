@@ -178,6 +178,14 @@ def test_what_needs_no_download_says_so(tmp_path: Path) -> None:
     assert wanted == [] and any("barc is streamed" in note for note in notes)
 
 
+def test_her_fetches_her_own_model_and_no_data() -> None:
+    config = load_config("4090", ["data.sources=['barc']"]).config
+    for recipe in ("her", "her-pretrain"):
+        wanted, notes = wanted_of(config, recipe, on_gpu=True)
+        assert [one.name.partition("/")[2] for one in wanted] == ["Qwen2.5-Coder-0.5B-Instruct"] * 2
+        assert "16-bit weights" in wanted[0].why and notes == []
+
+
 # Which repository -------------------------------------------------------------------------------------------------
 
 NAMES = (

@@ -93,13 +93,13 @@ def make(stack: Path) -> Make:
     """Learners on the embedded model, each loaded anew, with an adapter that has no dropout."""
     from arcslim.policy.load import load_policy
     from arcslim.presets import load_config
-    from arcslim.recipes.her import adapter_of, model_of
+    from arcslim.recipes.her import adapter_of
     from arcslim.recipes.her_prompt import DrawingPrompts
 
     def made(*sets: str) -> Learner:
         config = load_config("cpu", sets, {}, recipe="her").config
         adapter = adapter_of(config.her, config.lora)
-        policy = load_policy(model_of(config), adapter, seed=0, cache_dir=stack)
+        policy = load_policy(config.model_for("her"), adapter, seed=0, cache_dir=stack)
         return Learner(policy, DrawingPrompts(policy.tokenizer, "compact"), BLANK, config)
 
     return made
