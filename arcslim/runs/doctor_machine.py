@@ -26,7 +26,7 @@ from arcslim.runs.trackers import has_hub_token, has_wandb_login
 
 TRIED_PYTHON = ((3, 11), (3, 12))  # what is tested; newer ones may lack wheels
 DRIVERS = {13: 580, 12: 525, 11: 450}  # the oldest driver of each CUDA, by NVIDIA's release notes
-CUDA_12 = "pip install torch==2.10.0 torchvision==0.25.0, which is built for CUDA 12.8 and drivers from 525 on"
+CUDA_12 = "pip install -c constraints-cu128.txt -e ., whose torch is built for CUDA 12.8 and drivers from 525 on"
 SHARED = 1 * GIB
 HUB_SECONDS = 5.0
 FULL = 1 * GIB  # less is too little for anything

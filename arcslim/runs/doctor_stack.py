@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
 from arcslim.runs.check import BROKEN, DOUBTFUL, OK, Check
+from arcslim.runs.doctor_machine import torch_build
 from arcslim.runs.environment import PACKAGES
 
 PROBE_SECONDS = 300.0
@@ -151,11 +152,15 @@ def check_vllm() -> Check:
     return Check("vLLM", OK, f"{version}, fits torch {installed('torch')}")
 
 
-def constraints_file(*, with_vllm: bool) -> Path:
-    """The pinned stack: inside the installed package, or at the root of a checkout."""
+def constraints_file() -> Path:
+    """The pinned stack that is meant to be here, by vLLM and by torch's CUDA: inside the installed package, or at the
+    root of a checkout."""
     package = Path(__file__).parent.parent
     folder = package / "_constraints"
-    name = "constraints-vllm.txt" if with_vllm else "constraints.txt"
+    build = torch_build()
+    older = build is not None and str(build["cuda"]).startswith("12.")
+    vllm = installed("vllm") is not None
+    name = "constraints-vllm.txt" if vllm else "constraints-cu128.txt" if older else "constraints.txt"
     return (folder if folder.is_dir() else package.parent) / name
 
 
@@ -168,7 +173,7 @@ def pins(path: Path) -> dict[str, Version]:
 
 
 def wanted_pins() -> dict[str, Version]:
-    return pins(constraints_file(with_vllm=installed("vllm") is not None))
+    return pins(constraints_file())
 
 
 def off_pins() -> dict[str, tuple[str, str]]:
@@ -192,7 +197,7 @@ def own_needs() -> list[Requirement] | None:
 
 def check_versions() -> Check:
     """Against arcslim's own bounds, which must hold, and against the set that was tried together."""
-    needs, file = own_needs(), constraints_file(with_vllm=installed("vllm") is not None).name
+    needs, file = own_needs(), constraints_file().name
     beyond = []
     for need in needs or []:
         have = installed(need.name)

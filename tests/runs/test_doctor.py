@@ -359,13 +359,33 @@ def test_a_wrong_version(
     assert check.state == state and said in check.found, check
 
 
+@pytest.mark.parametrize(
+    ("cuda", "vllm", "name"),
+    [
+        ("13.0", None, "constraints.txt"),
+        ("13.0", "0.33.0", "constraints-vllm.txt"),
+        ("12.8", None, "constraints-cu128.txt"),
+        (None, None, "constraints.txt"),
+    ],
+)
+def test_versions_are_held_against_the_pins_of_this_stack(
+    cuda: str | None, vllm: str | None, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = doctor_stack.installed
+    build = {"version": "2.10.0", "cuda": cuda}
+    monkeypatch.setattr(doctor_stack, "torch_build", lambda: build)
+    monkeypatch.setattr(doctor_stack, "installed", lambda one: vllm if one == "vllm" else real(one))
+    assert doctor_stack.constraints_file().name == name
+    assert doctor_stack.wanted_pins()["torch"].public.startswith("2.1")
+
+
 def test_a_copy_that_was_never_installed_or_lacks_the_constraints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run asks for these, and must not die of it."""
     monkeypatch.setattr(doctor_stack, "own_needs", lambda: None)
     assert "its bounds are not known" in doctor_stack.check_versions().found
-    monkeypatch.setattr(doctor_stack, "constraints_file", lambda *, with_vllm: tmp_path / "constraints.txt")
+    monkeypatch.setattr(doctor_stack, "constraints_file", lambda: tmp_path / "constraints.txt")
     assert doctor_stack.off_pins() == {}
     check = doctor_stack.check_versions()
     assert check.state == DOUBTFUL and "no constraints.txt" in check.found
