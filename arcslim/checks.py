@@ -32,7 +32,7 @@ def check(config: Config, origins: Mapping[str, str], recipe: str | None = None)
         _check_geometry(config, found)
     if recipe not in (HER, HER_PRETRAIN) and not (recipe == SFT and _only_rows(config)):
         _check_lengths(config, found)
-    _check_model(config, found)
+    _check_model(config, found, recipe)
     _check_data(config, found)
     if recipe != DATA:
         _check_holdouts(config, found)
@@ -120,8 +120,9 @@ def _check_lengths(config: Config, found: Findings) -> None:
     )
 
 
-def _check_model(config: Config, found: Findings) -> None:
-    model, lora = config.model, config.lora
+def _check_model(config: Config, found: Findings, recipe: str | None) -> None:
+    model, lora = config.model_for(recipe), config.lora
+    four_bit = "her.load_in_4bit" if recipe in (HER, HER_PRETRAIN) else "model.load_in_4bit"
     found.refuse(
         lora.use_dora and model.fast_inference,
         ("lora.use_dora", "model.fast_inference"),
@@ -130,9 +131,9 @@ def _check_model(config: Config, found: Findings) -> None:
     )
     found.refuse(
         model.load_in_4bit and model.full_finetuning,
-        ("model.load_in_4bit", "model.full_finetuning"),
-        "4-bit weights cannot be trained themselves (model.load_in_4bit with model.full_finetuning)",
-        "set model.load_in_4bit=false for all weights in 16 bits, or model.full_finetuning=false for an adapter",
+        (four_bit, "model.full_finetuning"),
+        f"4-bit weights cannot be trained themselves ({four_bit} with model.full_finetuning)",
+        f"set {four_bit}=false for all weights in 16 bits, or model.full_finetuning=false for an adapter",
     )
     found.refuse(
         model.standby and not model.fast_inference,

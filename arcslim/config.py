@@ -268,10 +268,11 @@ class Config(Section):
     run: RunSection = RunSection()
 
     def model_for(self, recipe: str | None) -> ModelSection:
-        """The model section as a recipe reads it: HER and its base have a model of their own, in a form of its own. A
-        revision is of the model that it was given for, and of no other."""
+        """The model section as a recipe reads it: HER and its base have a model of their own, in a form of its own, and
+        draw without vLLM. A revision is of the model that it was given for, and of no other."""
         own = {"her": self.her.model, "her-pretrain": self.her.base.model}.get(str(recipe))
         if own is None:
             return self.model
         revision = self.model.revision if self.model.name == own else None
-        return self.model.model_copy(update={"name": own, "revision": revision, "load_in_4bit": self.her.load_in_4bit})
+        same = {"load_in_4bit": self.her.load_in_4bit, "fast_inference": False, "standby": False}
+        return self.model.model_copy(update={"name": own, "revision": revision, **same})

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from arcslim.config import LORA_TARGETS as LINEAR
 from arcslim.config import Config
 from arcslim.findings import Findings
+from arcslim.her_config import EMBEDDED, TINY_RATE
 
-EMBEDDED = "tiny-draw"
 UNREAD = ("data", "prompt", "reward", "grpo", "generation", "watch")  # sections
 """Sections that are of tasks and their answers, and no drawing has."""
 TWINS = {
@@ -62,10 +62,10 @@ def check_her(config: Config, found: Findings) -> None:
         "set her.prompt=compact",
     )
     found.warn(
-        her.model == EMBEDDED and her.train and her.learning_rate < SLOW,
+        her.model == EMBEDDED and her.train and her.rate < SLOW,
         ("her.model", "her.learning_rate"),
-        f"her.learning_rate {her.learning_rate:g} is for models of half a billion parameters: {EMBEDDED} hardly moves",
-        "her.learning_rate=1e-3, or --preset cpu",
+        f"her.learning_rate {her.rate:g} is for models of half a billion parameters: {EMBEDDED} learns slowly",
+        f"her.learning_rate={TINY_RATE:g}, or leave it out",
     )
     for knob, off in (("train", not her.train), ("relabel", not her.relabel), ("shuffle_pairs", her.shuffle_pairs)):
         found.warn(
@@ -74,13 +74,7 @@ def check_her(config: Config, found: Findings) -> None:
             f"her.{knob} = {str(getattr(her, knob)).lower()} takes out what makes HER work: for comparison only",
             f"her.{knob}={str(not getattr(her, knob)).lower()}",
         )
-    found.refuse(
-        her.use_dora and config.model.fast_inference,
-        ("her.use_dora", "model.fast_inference"),
-        "vLLM cannot serve DoRA adapters (her.use_dora with model.fast_inference)",
-        "set one of the two to false",
-    )
-    _warn_odd_modules(her.target_modules, found)
+    _warn_of_both(config, found)
     warn_unread(TWINS, found)
     found.warn(
         len({sampler.temperature for sampler in her.draws}) == 1 and her.draws[0].temperature < 0.5,
@@ -90,7 +84,15 @@ def check_her(config: Config, found: Findings) -> None:
     )
 
 
-def _warn_odd_modules(modules: tuple[str, ...], found: Findings) -> None:
+def _warn_of_both(config: Config, found: Findings) -> None:
+    """What HER and the making of its base share."""
+    modules = config.her.target_modules
+    found.warn(
+        config.model.fast_inference,
+        ("model.fast_inference",),
+        "HER draws without vLLM: its models are small, and model.fast_inference has no effect here",
+        "model.fast_inference=false",
+    )
     odd = [name for name in modules if name not in LINEAR]
     near = [match for name in odd for match in difflib.get_close_matches(name, LINEAR, n=1)]
     found.warn(
@@ -114,7 +116,7 @@ def warn_unread(twins: Mapping[str, str], found: Findings) -> None:
 def check_base(config: Config, found: Findings) -> None:
     """Refuse what `arcslim her pretrain` would do."""
     base = config.her.base
-    _warn_odd_modules(config.her.target_modules, found)
+    _warn_of_both(config, found)
     warn_unread(TWINS | BASE_TWINS, found)
     found.refuse(
         base.min_side > base.max_side,

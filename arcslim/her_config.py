@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 from arcslim.section import Count, Positive, Section, Share
 
 _SAMPLER = re.compile(r"([0-9]{1,9})@([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)")
+EMBEDDED, TINY_RATE, RATE = "tiny-draw", 1e-3, 1e-5
 NO_COUNT = 'a sampler is COUNT@TEMPERATURE, as "128@0.9"'
 
 
@@ -52,7 +53,7 @@ class HerSection(Section):
         "9-vertical-lines", description="a name (`12-squares`, `chick`), a PNG or grid file, TASK.json#test0, arc1:ID"
     )
     model: str = Field(
-        "tiny-draw", description="what to start from: a model that draws, as `arcslim her pretrain` makes; or embedded"
+        EMBEDDED, description="what to start from: a model that draws, as `arcslim her pretrain` makes; or embedded"
     )
     prompt: Literal["compact", "chat"] = Field(
         "compact",
@@ -79,7 +80,9 @@ class HerSection(Section):
     max_completion_length: Positive = Field(
         1024, description="tokens of a program at most; of a Qwen 20 squares take 550, 36 take 1,000"
     )
-    learning_rate: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    learning_rate: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description=f"none: {RATE:g}, and of {EMBEDDED} {TINY_RATE:g}"
+    )
     warmup: Share = Field(0.1, description="share of an epoch's updates over which the rate rises; then it is constant")
     batch_size: Positive = Field(1, description="programs an update")
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
@@ -100,6 +103,13 @@ class HerSection(Section):
         "none", description="also train on earlier programs again: drawn evenly, or by their error (LAP)"
     )
     replay_rows: Positive = Field(32, description="earlier programs an epoch trains on again")
+
+    @property
+    def rate(self) -> float:
+        """The learning rate in force: a million parameters want a hundred times what half a billion do."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return TINY_RATE if self.model == EMBEDDED else RATE
 
     @property
     def draws(self) -> tuple[Sampler, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from arcslim.config import Config
 from arcslim.errors import InputError, RunFolderError
 from arcslim.presets import Resolved
 from arcslim.runs.console import Tee
+from arcslim.tasks.redraw import ANOTHER
 
 TARGET_FILE, PROGRAM_FILE = "target.json", "program.txt"
 REDRAW_SECONDS = 60
@@ -127,7 +129,7 @@ def _draw_pictures(folder: Path, target: list[list[int]]) -> None:
 def _dry_run(resolved: Resolved) -> None:
     from arcslim.cli.dry_run import section, tokenizer_or_stand_in
     from arcslim.recipes.her import epochs_of, question_of, target_of
-    from arcslim.recipes.her_base import notes_on_base, refuse_other_question
+    from arcslim.recipes.her_base import notes_on_base, notes_on_room, refuse_other_question
     from arcslim.recipes.her_prompt import DrawingPrompts
 
     config, console = resolved.config, Console(highlight=False, emoji=False)
@@ -139,7 +141,7 @@ def _dry_run(resolved: Resolved) -> None:
     prompts = DrawingPrompts(tokenizer, her_section.prompt)
     ids, epochs = question_of(prompts, wanted, config), epochs_of(her_section)
     section(console, "Target", [f"{wanted.name}: {wanted.shape[0]} x {wanted.shape[1]} cells", *wanted.notes])
-    for note in notes_on_base(her_section.model):
+    for note in (*notes_on_base(her_section.model), *notes_on_room(prompts, wanted, her_section)):
         console.print("doubtful:", note, style="yellow", markup=False)
     console.print(prompts.text(wanted.blank, wanted.image), markup=False, style="dim")
     section(
@@ -169,7 +171,7 @@ def _finish(recipe: str, path: Path, outcome: Any, config: Config) -> None:
     )
     if outcome.program is not None:
         console.print(outcome.program.rstrip(), markup=False, soft_wrap=True)
-        console.print(redrawn(path, solved=outcome.solved_at is not None), markup=False, soft_wrap=True)
+        console.print(redrawn(path, outcome.accuracy), markup=False, soft_wrap=True)
     if outcome.solved_at is None:
         knob = outcome.stopped.partition(" ")[0]
         line = f"{resume_line(recipe, path)} --set {knob}=… (more than now)"
@@ -179,19 +181,21 @@ def _finish(recipe: str, path: Path, outcome: Any, config: Config) -> None:
     console.print(f"run folder: {path}{listed}", markup=False, soft_wrap=True)
 
 
-def redrawn(folder: Path, *, solved: bool) -> str:
-    """Run the program of the folder in a process of its own; in words, whether it draws what the run says.
+def redrawn(folder: Path, accuracy: float) -> str:
+    """Run the program of the folder in a process of its own; in words, that it draws what the run says: an image with
+    this share of right cells.
 
     Raises:
         RuntimeError: it does not: the run's own figures cannot be trusted then.
     """
     words = [sys.executable, "-m", "arcslim.tasks.redraw", str(folder / PROGRAM_FILE), str(folder / TARGET_FILE)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=REDRAW_SECONDS, check=False)
-    if done.returncode != (0 if solved else 1):
+    drew: dict[str, Any] = json.loads(done.stdout) if done.returncode in (0, ANOTHER) else {"accuracy": math.nan}
+    if not math.isclose(drew["accuracy"], accuracy, abs_tol=1e-9):
         raise RuntimeError(f"a fresh process disagrees about {folder / PROGRAM_FILE}: {done.stdout}{done.stderr}")
-    cells = json.loads(done.stdout)
-    size = f"{len(cells)} x {len(cells[0])} cells"
-    return f"run again in a fresh process it draws {'the target' if solved else 'what was measured'} ({size})"
+    cells = drew["image"]
+    what = "the target" if accuracy == 1 else f"what was measured, {accuracy:.1%} of the cells"
+    return f"run again in a fresh process it draws {what} ({len(cells)} x {len(cells[0])} cells)"
 
 
 @app.command()

@@ -127,6 +127,7 @@ def check_early(config: Config, recipe: str) -> None:
     """
     from arcslim.policy.sources import refuse_untrainable
     from arcslim.rewards.suite import RewardSuite
+    from arcslim.runs.tracker_sink import refuse_no_board
 
     world_size = os.environ.get("WORLD_SIZE", "1")
     if world_size not in ("", "1"):
@@ -135,6 +136,8 @@ def check_early(config: Config, recipe: str) -> None:
             "start it without torchrun or accelerate launch",
         )
     prepare_report_to(config.run.report_to, variables=dict(os.environ))  # of a copy: here it only looks
+    if recipe == "her":  # it writes TensorBoard's file itself
+        refuse_no_board(config.run.report_to)
     if recipe == "grpo":
         RewardSuite.from_config(config.reward).check(())
     refuse_untrainable(config.model_for(recipe))

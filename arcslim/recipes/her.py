@@ -20,7 +20,7 @@ from arcslim.learning.priorities import draw_by_priority, lap_priorities
 from arcslim.policy.generate import generate
 from arcslim.policy.load import Policy, load_policy, load_trained, save_adapter
 from arcslim.prompts.nouns import Completion
-from arcslim.recipes.her_base import notes_on_base, refuse_other_question
+from arcslim.recipes.her_base import notes_on_base, notes_on_room, refuse_other_question
 from arcslim.recipes.her_learner import Learned, Learner
 from arcslim.recipes.her_prompt import DrawingPrompts
 from arcslim.recipes.her_records import checkpoint, figures, record, task_row
@@ -72,6 +72,8 @@ def run(
         sink.event(0, "start", note)
     prompts = DrawingPrompts(policy.tokenizer, her.prompt)
     question = question_of(prompts, wanted, config)
+    for note in notes_on_room(prompts, wanted, her):
+        sink.event(0, "warning", note)
     learner = Learner(policy, prompts, wanted.blank, config)
     state = HerState()
     if resume_from is not None:
@@ -183,7 +185,7 @@ def learn(learner: Learner, looked: LookedBack, blank: Image, state: HerState, c
         return None
     learner.seed(seed_of(config, state.epoch))
     learned = learner.epoch(pairs)
-    state.trained(pairs, learned.errors, keep=her.replay != "none")
+    state.trained(pairs, learned.errors, learned.applied, keep=her.replay != "none")
     return learned
 
 

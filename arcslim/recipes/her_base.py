@@ -10,6 +10,10 @@ from typing import Any
 from arcslim.errors import InputError
 from arcslim.her_config import BaseSection, HerSection
 from arcslim.policy.sources import TINY_DRAW, resolve, tiny_folder
+from arcslim.recipes.her_prompt import DrawingPrompts
+from arcslim.tasks.drawing import LIMITS
+from arcslim.tasks.plain_program import plain_program
+from arcslim.tasks.targets import Target
 
 RESOLVED, ENVIRONMENT = "resolved.toml", "environment.json"
 
@@ -59,6 +63,21 @@ def notes_on_base(name: str) -> tuple[str, ...]:
         f"nothing says that {name} was made on drawings: one that was not draws hardly anything to learn from. "
         "`arcslim her pretrain` makes a model ready; give its run with --model",
     )
+
+
+def notes_on_room(prompts: DrawingPrompts, wanted: Target, her: HerSection) -> tuple[str, ...]:
+    """A doubt where the plainest program of the target is longer than a program may be."""
+    program = plain_program(wanted.image)
+    tokens, room, calls = len(prompts.program_ids(program)), her.max_completion_length, len(program.calls)
+    plain = f"a call for each block of one colour makes a program of {calls} calls and {tokens} tokens"
+    if calls > LIMITS.max_calls:
+        return (f"{plain}, and {LIMITS.max_calls} calls are read at most: unless a shorter one draws it, none can",)
+    if tokens > room:
+        return (
+            f"{plain}, and her.max_completion_length is {room}: unless a shorter one draws it, none can. Raise it to "
+            f"{tokens} or more",
+        )
+    return ()
 
 
 def refuse_other_question(name: str, form: str, knob: str) -> None:

@@ -30,11 +30,12 @@ OPTIMIZER = "optimizer.pt"
 class Learned:
     """What an epoch did. ``errors``: the loss of each pair, summed over its program's tokens, in nats, as it was met.
 
-    ``loss``: their mean a token. ``learning_rate``: of the last update. ``skipped``: updates whose gradient was not
-    finite, which changed nothing.
+    ``applied``: whether the pair's update changed anything. ``loss``: their mean a token. ``learning_rate``: of the
+    last update. ``skipped``: updates whose gradient was not finite, which changed nothing.
     """
 
     errors: tuple[float, ...]
+    applied: tuple[bool, ...]
     loss: float
     grad_norm: float
     learning_rate: float
@@ -55,9 +56,9 @@ class Learner:
 
     def _fresh_optimizer(self) -> Any:
         optim, her = self._config.optim, self._config.her
-        kind = optimizer_class(optim.optim, on_gpu=self._policy.device != "cpu")
+        kind = optimizer_class(optim.optim, on_gpu=self._policy.device != "cpu", kept=her.keep_optimizer)
         betas = (optim.adam_beta1, optim.adam_beta2)
-        return kind(self._weights, lr=her.learning_rate, betas=betas, weight_decay=optim.weight_decay)
+        return kind(self._weights, lr=her.rate, betas=betas, weight_decay=optim.weight_decay)
 
     def seed(self, seed: int) -> None:
         """What dropout draws, where the adapter has any: the same when a run is resumed."""
@@ -76,10 +77,11 @@ class Learner:
         _for_training(model)
         batches = [pairs[start : start + her.batch_size] for start in range(0, len(pairs), her.batch_size)]
         errors: list[float] = []
+        applied: list[bool] = []
         norms: list[float] = []
         tokens = skipped = 0
         for number, batch in enumerate(batches):
-            rate = her.learning_rate * warmed_up(number, len(batches), her.warmup)
+            rate = her.rate * warmed_up(number, len(batches), her.warmup)
             for group in self._optimizer.param_groups:
                 group["lr"] = rate
             ids, labels = self._batch(batch)
@@ -96,11 +98,12 @@ class Learner:
                 skipped += 1
             self._scaler.update()
             self._optimizer.zero_grad(set_to_none=True)
+            applied += [math.isfinite(norm)] * len(batch)
             errors += losses.detach().tolist()
             tokens += trained
         mean_norm = sum(norms) / len(norms) if norms else math.nan
         mean_loss = sum(errors) / max(tokens, 1)
-        return Learned(tuple(errors), mean_loss, mean_norm, rate, tokens, len(batches), skipped)
+        return Learned(tuple(errors), tuple(applied), mean_loss, mean_norm, rate, tokens, len(batches), skipped)
 
     def _losses(self, ids: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy of each row, summed over its labelled tokens; (B, T) both → (B,), float32."""
@@ -164,9 +167,9 @@ def _precision(device: str) -> tuple[Any, Any]:
     return torch.float16 if half else torch.bfloat16, torch.amp.GradScaler(device, enabled=half)
 
 
-def optimizer_class(name: str, *, on_gpu: bool) -> Any:
+def optimizer_class(name: str, *, on_gpu: bool, kept: bool = True) -> Any:
     """The optimizer that ``optim.optim`` names. 8-bit and paged ones need a GPU; without one it is torch's AdamW, as in
-    the other recipes."""
+    the other recipes. One that is not ``kept`` is not paged: bitsandbytes 0.50 never gives a paged state back."""
     import torch
 
     if not on_gpu or name.startswith("adamw_torch"):
@@ -178,7 +181,8 @@ def optimizer_class(name: str, *, on_gpu: bool) -> Any:
         "adamw_8bit": eight_bit.AdamW8bit,
         "paged_adamw_32bit": eight_bit.PagedAdamW32bit,
     }
-    return kinds[name]
+    unpaged = {"paged_adamw_8bit": eight_bit.AdamW8bit, "paged_adamw_32bit": eight_bit.AdamW32bit}
+    return kinds[name] if kept else unpaged.get(name, kinds[name])
 
 
 def _for_training(model: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,11 +50,12 @@ class HerState:
         """Where nothing is trained an image is new once all the same: else ``patience`` would never end."""
         self.seen.update(image_key(drawing.output) for drawing in looked.new)
 
-    def trained(self, pairs: tuple[Pair, ...], errors: tuple[float, ...], *, keep: bool) -> None:
-        """Pairs that were trained on just now, with their losses; ``keep`` them to be replayed."""
-        for pair, error in zip(pairs, errors, strict=True):
-            if not math.isfinite(error):
-                continue  # nothing was learned from it
+    def trained(self, pairs: Sequence[Pair], errors: Sequence[float], applied: Sequence[bool], *, keep: bool) -> None:
+        """Pairs that were trained on just now, with their losses; ``keep`` them to be replayed. An update that was not
+        ``applied`` taught nothing: its images may come again."""
+        for pair, error, learned in zip(pairs, errors, applied, strict=True):
+            if not learned or not math.isfinite(error):
+                continue
             self.seen.add(image_key(pair.drawn))
             if keep:
                 self.errors[pair.program.to_source()] = error

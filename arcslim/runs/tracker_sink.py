@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from arcslim.errors import InputError
 from arcslim.runs.her_picture import as_png, pixels
 from arcslim.runs.writing import as_number
 
 PROJECT, IMAGE = "arcslim", "her/best_drawing"
+
+
+def refuse_no_board(report_to: Sequence[str]) -> None:
+    """Raises InputError where TensorBoard is asked for and tensorboardX alone is there, which trainers also take."""
+    if "tensorboard" in report_to and importlib.util.find_spec("tensorboard") is None:
+        raise InputError("run.report_to asks for tensorboard, which is not installed", "pip install tensorboard")
 
 
 class Board:

@@ -41,6 +41,7 @@ CHICK = (
     "8844444488 4444444444 4444444444 8444444448 8847447488"
 )  # fmt: skip
 _LINES = re.compile("([1-9][0-9]?)-vertical-lines")
+_N_SQUARES = re.compile("([1-9][0-9]{0,2})-squares")
 _ARC1 = "arc1:"
 _ARC1_FORM = "write arc1:ID, such as arc1:007bbfb7"
 _SELECT = re.compile(r"test([0-9]{1,2})|cell([1-9][0-9]{0,3})")
@@ -84,13 +85,20 @@ def target(name_or_path: str) -> Target:
     if text.startswith(_ARC1):
         task_id, pick = _selected(text.removeprefix(_ARC1), text)
         return _made(text, output_of(_arc1_task(task_id), pick, text))
-    place, chosen = (text, "") if text and Path(text).expanduser().exists() else _cut(text)
+    place, chosen = (text, "") if text and _exists(text) else _cut(text)
+    if not place or not _exists(place):
+        raise _unknown(text, Path(place))
     path = Path(place).expanduser()
-    if not place or not path.exists():
-        raise _unknown(text, path)
     task_id, pick = _selected(chosen, text)
     cells, notes = read_target(path, task_id, pick)
     return _made(text, cells, notes)
+
+
+def _exists(place: str) -> bool:
+    try:
+        return Path(place).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):  # too long for a name, no such home, a NUL
+        return False
 
 
 def named_image(name: str) -> Image | None:
@@ -100,10 +108,8 @@ def named_image(name: str) -> Image | None:
     lines = _LINES.fullmatch(name)
     if lines and 2 <= int(lines[1]) <= MAX_SIDE:
         return _vertical_lines(int(lines[1]))
-    number, _, word = name.partition("-")
-    if word == "squares" and number.isdecimal() and number.isascii() and int(number[:4]) in SQUARES:
-        return _squares(int(number))
-    return None
+    squares = _N_SQUARES.fullmatch(name)
+    return _squares(int(squares[1])) if squares and int(squares[1]) in SQUARES else None
 
 
 def _vertical_lines(number: int) -> Image:

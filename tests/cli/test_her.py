@@ -23,7 +23,7 @@ from tests.recipes.made import arcslim
         (["--set", "her.max_generations=8"], "less than one epoch draws"),
         (["--set", "her.prompt=chat"], "knows one form of question"),
         (["--model", "no/where/at/all"], "no model folder"),
-        (["--set", "her.use_dora=true", "--set", "model.fast_inference=true"], "vLLM cannot serve DoRA"),
+        (["--set", "her.load_in_4bit=true", "--set", "model.full_finetuning=true"], "her.load_in_4bit=false for all"),
         (["--set", 'her.samplers=["8@0.1", "x@1"]'], "--set her.samplers"),
         (["--set", 'run.report_to=["trackio"]'], "trackio, which is not installed"),
     ],
@@ -62,6 +62,28 @@ def test_a_knob_of_another_recipe_is_named_with_hers(capsys: pytest.CaptureFixtu
     assert "weight_decay has no effect" not in said
     assert arcslim("her", "pretrain", "--preset", "cpu", "--dry-run", "--set", "run.save_steps=5") == 0
     assert "set her.base.save_steps" in " ".join(capsys.readouterr().out.split())
+
+
+def test_her_draws_without_vllm_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    sets = ["model.fast_inference=true", "model.standby=true", "her.use_dora=true", "model.load_in_4bit=true"]
+    words = [word for knob in sets for word in ("--set", knob)]
+    assert arcslim("her", "--preset", "cpu", "--dry-run", *words) == 0
+    assert "HER draws without vLLM" in " ".join(capsys.readouterr().out.split())
+
+
+def test_its_own_defaults_are_not_doubted(capsys: pytest.CaptureFixture[str]) -> None:
+    """`arcslim her --target chick`, as it is typed first."""
+    assert arcslim("her", "--target", "chick", "--dry-run") == 0
+    assert "doubtful" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "doubted"), [("16-squares", False), ("chick", False), ("49-squares", True)])
+def test_a_target_that_no_program_has_room_for_is_doubted(
+    name: str, doubted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert arcslim("her", "--preset", "cpu", "--target", name, "--dry-run") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("her.max_completion_length is 256: unless a shorter one draws it" in said) is doubted
 
 
 def test_a_slip_in_the_modules_is_doubted(capsys: pytest.CaptureFixture[str]) -> None:

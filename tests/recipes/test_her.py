@@ -84,13 +84,21 @@ def test_the_run_folder_is_the_contract(drawn: Folder) -> None:
 
 
 def test_a_fresh_process_draws_the_same_and_a_lie_is_found_out(drawn: Folder, tmp_path: Path) -> None:
-    assert "it draws the target" in redrawn(drawn.path, solved=True)
+    assert "it draws the target" in redrawn(drawn.path, 1.0)
     (tmp_path / "target.json").write_bytes((drawn.path / "target.json").read_bytes())
     (tmp_path / "program.txt").write_text(
         "def task(img):\n    img = draw_pixel(img, point=(0, 0), color=1)\n    return img\n"
     )
-    with pytest.raises(RuntimeError, match="disagrees"):
-        redrawn(tmp_path, solved=True)
+    for said in (1.0, 0.5):
+        with pytest.raises(RuntimeError, match="disagrees"):
+            redrawn(tmp_path, said)
+    assert "what was measured" in redrawn(tmp_path, 1 / 48)  # one cell of 6 x 8, though no solution
+    (tmp_path / "program.txt").write_text("import os")
+    with pytest.raises(RuntimeError, match="refused"):
+        redrawn(tmp_path, 0.0)
+    (tmp_path / "target.json").write_text("{")
+    with pytest.raises(RuntimeError, match="JSONDecodeError"):
+        redrawn(tmp_path, 0.0)
 
 
 def test_it_goes_on_as_the_uninterrupted_run(drawn: Folder, tmp_path: Path) -> None:

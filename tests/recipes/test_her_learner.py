@@ -76,7 +76,10 @@ def test_what_was_not_learned_from_may_come_again() -> None:
     blank = np.zeros((2, 2), dtype=np.int8)
     pairs = tuple(Pair.of(Program((Call("draw_pixel", (0, column, 3)),)), blank) for column in (0, 1))
     state = HerState()
-    state.trained(pairs, (float("nan"), 2.5), keep=True)
+    state.trained(pairs, (float("nan"), 2.5), (True, True), keep=True)
+    assert len(state.seen) == 1 and list(state.errors.values()) == [2.5]
+    state = HerState()
+    state.trained(pairs, (1.5, 2.5), (False, True), keep=True)  # an update that was left out, as fp16's first ones are
     assert len(state.seen) == 1 and list(state.errors.values()) == [2.5]
 
 
@@ -123,6 +126,7 @@ def test_pairs_are_gone_through_in_their_order(make: Make) -> None:
     learner._batch = lambda pairs: asked.append([int(pair.image.max()) for pair in pairs]) or real(pairs)  # type: ignore
     learned = learner.epoch(pairs_of(3, 0, 2, 1, 0))
     assert asked == [[4, 1], [3, 2], [1]]
+    assert learned.applied == (True,) * 5
     assert len(learned.errors) == 5 and learned.updates == 3 and learned.skipped == 0
     assert learned.learning_rate == pytest.approx(1e-3) and learned.grad_norm > 0
     straight, turned = make("her.batch_size=1"), make("her.batch_size=1")
@@ -171,7 +175,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(make: Make) -> None:
     learner._losses = lambda ids, labels: real(ids, labels) * math.nan  # type: ignore[method-assign]
     learned = learner.epoch(pairs_of(2, 3))
     assert learned.skipped == learned.updates == 2 and math.isnan(learned.grad_norm)
-    assert same(weights(learner), before)
+    assert same(weights(learner), before) and learned.applied == (False, False)
     learner._losses = real  # type: ignore[method-assign]
     assert learner.epoch(pairs_of(2)).skipped == 0 and not same(weights(learner), before)
 
@@ -219,3 +223,9 @@ def test_a_gpu_trains_with_what_optim_names() -> None:
         assert issubclass(optimizer_class(name, on_gpu=True), torch.optim.Optimizer), name
         assert optimizer_class(name, on_gpu=False) is torch.optim.AdamW
     assert optimizer_class("paged_adamw_8bit", on_gpu=True) is eight_bit.PagedAdamW8bit
+    assert optimizer_class("paged_adamw_8bit", on_gpu=True, kept=False) is eight_bit.AdamW8bit
+
+
+def test_the_rate_fits_the_model() -> None:
+    assert HerSection().rate == 1e-3 and HerSection(model="a/b").rate == 1e-5
+    assert HerSection(model="a/b", learning_rate=2e-4).rate == HerSection(learning_rate=2e-4).rate == 2e-4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
-from arcslim.runs.tracker_sink import TrackerSink
+from arcslim.errors import InputError
+from arcslim.runs.tracker_sink import TrackerSink, refuse_no_board
 from tests.runs.made import sample_row
 
 
@@ -69,3 +72,11 @@ def test_tensorboard_comes_without_torch(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
+
+
+def test_tensorboard_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "tensorboard" else real(name))
+    refuse_no_board(["wandb"])
+    with pytest.raises(InputError, match="pip install tensorboard"):
+        refuse_no_board(["wandb", "tensorboard"])

@@ -307,3 +307,11 @@ def test_what_chooses_nothing_is_never_ignored(tmp_path: Path, name: str, chosen
     (tmp_path / "a.json").write_text("[[1, 2], [3, 4]]")
     with pytest.raises(InputError, match=f"#{chosen}"):
         target(f"{tmp_path / name}#{chosen}")
+
+
+@pytest.mark.parametrize(
+    "name", ["0004567-squares", "4567-squares", "x" * 300, "~nobody-here/a.png", "a\0b", "016-squares"]
+)
+def test_a_name_that_is_none_is_refused_whatever_it_looks_like(name: str) -> None:
+    with pytest.raises(InputError):
+        target(name)
