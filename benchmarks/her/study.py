@@ -245,17 +245,25 @@ def run_some(names: Sequence[str]) -> None:
             print(f"{name} done", flush=True)
 
 
-def run_all(kinds: Sequence[str], jobs: int) -> None:
-    """What is missing, over ``jobs`` processes; a process that dies is started again where it was."""
+def run_all(kinds: Sequence[str], jobs: int) -> int:
+    """What is missing, over ``jobs`` processes; those that die are started again where they were, as long as that gets
+    any cell done. The exit code: 1 where cells are missing all the same, which are named."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    missing = [cell.name for kind in kinds for cell in cells(kind) if not cell.path.is_file()]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
-    parts = [missing[number::jobs] for number in range(jobs)]
-    children = [
-        subprocess.Popen([sys.executable, __file__, "--cells", *part], env=environment) for part in parts if part
-    ]
-    for child in children:
-        child.wait()
+    before: list[str] = []
+    while (missing := _missing(kinds)) and missing != before:
+        parts = [missing[number::jobs] for number in range(jobs)]
+        words = [[sys.executable, __file__, "--cells", *part] for part in parts if part]
+        for child in [subprocess.Popen(line, env=environment) for line in words]:
+            child.wait()
+        before = missing
+    if missing:
+        print(f"not done: {', '.join(missing)}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+def _missing(kinds: Sequence[str]) -> list[str]:
+    return [cell.name for kind in kinds for cell in cells(kind) if not cell.path.is_file()]
 
 
 def main() -> None:
@@ -273,7 +281,7 @@ def main() -> None:
 
         print(report(RESULTS))
     else:
-        run_all(KINDS if asked.all else asked.kind, asked.jobs)
+        sys.exit(run_all(KINDS if asked.all else asked.kind, asked.jobs))
 
 
 if __name__ == "__main__":
