@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import difflib
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +18,8 @@ from pydantic import ValidationError
 from arcslim.checks import check
 from arcslim.config import Config
 from arcslim.errors import ConfigError, InputError, Problem
-from arcslim.fields import FIELDS, NONE, SECTIONS, in_words, nullable, suggest, takes_list, takes_text, value_of
-from arcslim.tomllines import key_lines
-
-FLAGS: Mapping[str, str] = {
-    "model.name": "--model",
-    "data.sources": "--data",
-    "reward.extra": "--reward",
-    "run.max_steps": "--max-steps",
-    "sft.max_steps": "--max-steps",
-    "sft.packing": "--packing/--no-packing",
-    "her.target": "--target",
-    "her.model": "--model",
-    "her.max_epochs": "--max-epochs",
-    "her.base.model": "--model",
-    "her.base.max_steps": "--max-steps",
-    "run.dir": "--run-dir",
-    "run.seed": "--seed",
-}
-"""The named flags of the command line that stand for a knob."""
+from arcslim.fields import FIELDS, NONE, SECTIONS, in_words, takes_list, value_of
+from arcslim.layers import Layer, flag_layer, preset_layer, set_layer
 
 
 @dataclass(frozen=True)
@@ -92,23 +74,6 @@ class Resolved:
     def changed(self) -> list[tuple[str, Any, str]]:
         """The knobs that are not left at their default: name, value, origin."""
         return [(path, value_of(self.config, path), at) for path, at in self.origins.items() if at != "default"]
-
-
-@dataclass
-class _Layer:
-    """What one source says: values by dotted name, where each stands, and what could not be read."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-    def put(self, path: str, value: Any, place: str) -> None:
-        self.values[path] = None if value == NONE and nullable(path) else value
-        self.places[path] = place
-
-    def unknown(self, path: str, place: str) -> None:
-        near = suggest(path)
-        self.problems.append(Problem(place, f"there is no `{path}`", f"did you mean `{near}`?" if near else None))
 
 
 def presets_folder() -> Path:
@@ -171,17 +136,17 @@ def load_config(
     such preset.
     """
     found = find_preset(preset) if preset is not None else None
-    layers = [_preset_layer(found)] if found is not None else []
-    layers += [_set_layer(sets), _flag_layer(flags or {})]
+    layers = [preset_layer(found.text, _shown(found.path))] if found is not None else []
+    layers += [set_layer(sets), flag_layer(flags or {})]
     return replace(_resolve(layers, found.name if found is not None else None, recipe), asked=preset)
 
 
 def load_preset_text(text: str, place: str) -> Resolved:
     """Resolve a preset's text alone; ``place`` is what its problems call it."""
-    return _resolve([_preset_layer(Preset(Path(place).stem, Path(place), text))], Path(place).stem)
+    return _resolve([preset_layer(text, _shown(Path(place)))], Path(place).stem)
 
 
-def _resolve(layers: Sequence[_Layer], preset: str | None, recipe: str | None = None) -> Resolved:
+def _resolve(layers: Sequence[Layer], preset: str | None, recipe: str | None = None) -> Resolved:
     origins = dict.fromkeys(FIELDS, "default")
     tree: dict[str, Any] = {}
     for layer in layers:
@@ -227,81 +192,6 @@ def _type_problem(error: Mapping[str, Any], origins: Mapping[str, str]) -> tuple
     at = {place: None for path, place in origins.items() if path.startswith(f"{section}.") and place != "default"}
     what = str(error["msg"]).removeprefix("Value error, ")
     return section, Problem(", ".join(at) or "defaults", f"`{section}`: {what}")
-
-
-def _preset_layer(preset: Preset) -> _Layer:
-    layer = _Layer()
-    shown = _shown(preset.path)
-    try:
-        data = tomllib.loads(preset.text)
-    except tomllib.TOMLDecodeError as error:
-        layer.problems.append(Problem(shown, f"not valid TOML: {error}"))
-        return layer
-    lines = key_lines(preset.text)
-
-    def place(parts: tuple[str, ...]) -> str:
-        while parts not in lines:  # keys of an inline table stand on their parent's line
-            parts = parts[:-1]
-        return f"{shown}:{lines[parts]}"
-
-    def walk(table: Mapping[str, Any], above: tuple[str, ...]) -> None:
-        for name, value in table.items():
-            parts = (*above, name)
-            path = ".".join(parts)
-            if path in FIELDS:
-                layer.put(path, value, place(parts))
-            elif isinstance(value, dict) and (value or path in SECTIONS):
-                walk(value, parts)
-            elif path in SECTIONS:
-                layer.problems.append(_section_problem(path, place(parts)))
-            else:
-                layer.unknown(path, place(parts))
-
-    walk(data, ())
-    return layer
-
-
-def _section_problem(path: str, place: str) -> Problem:
-    first = next(known for known in FIELDS if known.startswith(f"{path}."))
-    return Problem(place, f"`{path}` is a section, not a knob", f"say which knob, as `{first}`")
-
-
-def _set_layer(sets: Sequence[str]) -> _Layer:
-    layer = _Layer()
-    for text in sets:
-        path, equals, raw = text.partition("=")
-        path, place = path.strip(), f"--set {path.strip()}"
-        if not equals or not path:
-            layer.problems.append(
-                Problem(f"--set {text}", "needs section.key=value", "as --set optim.learning_rate=1e-5")
-            )
-        elif path in SECTIONS:
-            layer.problems.append(_section_problem(path, place))
-        elif path not in FIELDS:
-            layer.unknown(path, place)
-        elif not raw.isprintable():
-            layer.problems.append(Problem(place, "the value holds characters that cannot be shown"))
-        else:
-            layer.put(path, _set_value(path, raw.strip()), place)
-    return layer
-
-
-def _set_value(path: str, raw: str) -> Any:
-    """The value that a ``--set`` means: TOML if it is a TOML value that the knob can take, else the text as it is."""
-    try:
-        parsed = tomllib.loads(f"value = {raw}")
-    except tomllib.TOMLDecodeError:
-        return raw
-    value = parsed["value"]
-    return raw if takes_text(path) and not isinstance(value, str) else value
-
-
-def _flag_layer(flags: Mapping[str, object]) -> _Layer:
-    layer = _Layer()
-    for path, value in flags.items():
-        if value is not None:
-            layer.put(path, list(value) if isinstance(value, tuple) else value, FLAGS.get(path, path))
-    return layer
 
 
 def to_toml(config: Config, origins: Mapping[str, str] | None = None) -> str:

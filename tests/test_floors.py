@@ -28,6 +28,7 @@ FLOORS = {
     "checks": 1,
     "findings": 1,
     "presets": 1,
+    "layers": 1,
     "cards": 1,
     "cards_gpus": 1,
     "tasks": 2,
