@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arcslim.cli.options import TrainOptions
-from arcslim.presets import FLAGS
+from arcslim.layers import FLAGS
 
 
 def test_named_flags_win_over_set_and_preset() -> None:
@@ -32,8 +32,17 @@ def test_flags_that_are_not_given_change_nothing() -> None:
 def test_every_flag_names_itself_as_the_origin() -> None:
     options = TrainOptions(model="a", data=["rearc"], reward=["a:B"], max_steps=20, run_dir="d", seed=1)
     origins = options.resolve().origins
-    named = {path for path in FLAGS if not path.startswith("sft.")}
+    named = {path for path in FLAGS if not path.startswith(("sft.", "her."))}
     assert {path: origins[path] for path in named} == {path: FLAGS[path] for path in named}
+
+
+def test_flags_of_her_are_its_own() -> None:
+    flags = {"her.target": "chick", "her.model": "b"}
+    resolved = TrainOptions(max_steps=7, max_steps_knob="her.max_epochs", flags=flags).resolve()
+    assert (resolved.config.her.target, resolved.config.her.model, resolved.config.her.max_epochs) == ("chick", "b", 7)
+    assert resolved.config.model.name != "b"
+    named = ("her.target", "her.model", "her.max_epochs")
+    assert [resolved.origins[path] for path in named] == ["--target", "--model", "--max-epochs"]
 
 
 def test_flags_of_sft_are_its_own() -> None:
