@@ -72,7 +72,7 @@ def presets_table() -> str:
             plan = plan_for(load_config(preset.name, recipe=recipe).config, recipe, gpu)
             drawing = [phase.gpu_peak / GIB for phase in plan.phases if phase.name in ("rollout", "evaluation")]
             lines.append(
-                f"| `{preset.name}` | {recipe} | {gpu.name} | {f'{drawing[0]:.1f}' if drawing else '–'} | "
+                f"| `{preset.name}` | {recipe} | {gpu.name} | {f'{max(drawing):.1f}' if drawing else '–'} | "
                 f"{plan.phase('update').gpu_peak / GIB:.1f} | {plan.peak / GIB:.1f} | {gpu.usable_gib:g} | "
                 f"{plan.verdict} | {plan.host_peak / GIB:.0f} |"
             )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from arcslim.memory import formulas as f
+from arcslim.memory.phases import drawing_fits
 from arcslim.memory.setup import Request
 
 FUSED_ROWS = 4  # up to so many rows Unsloth multiplies 4-bit weights as they are (read)
@@ -37,7 +38,7 @@ class Decoding:
     most_rows: int | None
 
 
-def decoding(request: Request, fits: Callable[[int], bool]) -> Decoding | None:
+def decoding(request: Request) -> Decoding | None:
     """None where nothing is drawn, or the GPU's bandwidth is not known."""
     setup, gpu = request.setup, request.gpu
     if not setup.learns_from_rollouts or gpu.bandwidth is None:
@@ -47,8 +48,9 @@ def decoding(request: Request, fits: Callable[[int], bool]) -> Decoding | None:
     if setup.vllm:
         most: int | None = whole  # vLLM queues what its cache has no room for
     else:
-        most = most_rows(fits, whole)
-    timed = {rows: _rate(request, rows, context, whole) for rows in range(1, (most or 0) + 1)}
+        most = most_drawn(drawing_fits, request, whole)
+    fitting = [rows for rows in range(1, (most or 0) + 1) if setup.vllm or drawing_fits(request, rows)]
+    timed = {rows: _rate(request, rows, context, whole) for rows in fitting}
     best = min(timed.values(), key=lambda rate: (rate.rollout_seconds, rate.rows)).rows if timed else None
     shown = sorted({1, min(8, whole), min(setup.rollout_rows, whole), *([best] if best else [])})
     return Decoding(context, tuple(_rate(request, rows, context, whole) for rows in shown), best, most)
@@ -64,6 +66,14 @@ def most_rows(fits: Callable[[int], bool], ceiling: int) -> int | None:
         else:
             high = middle - 1
     return low or None
+
+
+def most_drawn(fits: Callable[[Request, int], bool], request: Request, ceiling: int) -> int | None:
+    """The same of rows drawn at once, of which fewer may take more: a batch that divides a group holds one prompt, and
+    needs no mask. So it is searched as if none did, and from there down."""
+    unpadded = replace(request, setup=replace(request.setup, one_prompt=True))
+    most = most_rows(lambda rows: fits(unpadded, rows), ceiling) or 0
+    return next((rows for rows in range(most, 0, -1) if fits(request, rows)), None)
 
 
 def ceiling(request: Request, rows: int, context: float, *, unpacks: bool | None = None) -> float:

@@ -98,6 +98,26 @@ def prefill(card: ModelCard, tokens: int, value_bytes: int = 2) -> int:
     return tokens * value_bytes * (3 * card.intermediate_size + 4 * card.hidden_size)
 
 
+def padding_mask(rows: int, prompt: int, *, on_gpu: bool = True) -> tuple[int, int]:
+    """The dense attention mask of prompts of different lengths, rows x prompt x prompt: as it lies through the whole
+    reading, and what building it takes before.
+
+    Read: Unsloth has transformers build it (models/llama.py, modeling_attn_mask_utils.py) in bf16, 2 B; while its
+    padding is filled in there are two of them, a third inverted and one of truth values, 7 B. Where all prompts are
+    equally long there is none. On a CPU it is of truth values, and attention makes fp32 of it: 5 B.
+    """
+    places = rows * prompt * prompt
+    return (2 * places, 7 * places) if on_gpu else (5 * places, 0)
+
+
+def padded_attention(card: ModelCard, rows: int, prompt: int, value_bytes: int = 2) -> int:
+    """One layer's attention over padded prompts: queries, keys, values, its output, four rows of hidden size, and a
+    second mask, which PyTorch's kernels pad to their own steps (read: unsloth's utils/attention_dispatch.py; PyTorch's
+    memory-efficient attention does so where the length is no multiple of 8)."""
+    widths = 2 * card.query_size + 2 * card.kv_size + 4 * card.hidden_size
+    return rows * prompt * value_bytes * widths + padding_mask(rows, prompt)[0]
+
+
 def sampling(card: ModelCard, rows: int) -> int:
     """The last token's logits and what is computed from them, in fp32. Read."""
     return rows * card.vocab_size * 4 * SAMPLING_COPIES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from arcslim.memory.changes import LENGTH_STEP, MOST_ROWS, changed, longest, with_completion
-from arcslim.memory.decode import most_rows
+from arcslim.memory.decode import most_drawn, most_rows
 from arcslim.memory.phases import fits, phases_of, shared_row
 from arcslim.memory.setup import PRETRAIN, Request
 
@@ -41,7 +41,7 @@ def limits(request: Request) -> tuple[Limit, ...]:
     longest_context = Limit("longest context", context, note + _of_the_model(context, positions))
     if setup.vllm and not request.gpu.is_cpu:  # it queues what its cache has no room for
         return (longest_context, Limit("generations in vLLM's cache at once", _in_cache(request), QUEUED), batch)
-    rows = most_rows(lambda rows: fits(changed(request, rollout_rows=rows, eval_rows=rows)), MOST_ROWS)
+    rows = most_drawn(lambda one, rows: fits(changed(one, rollout_rows=rows, eval_rows=rows)), request, MOST_ROWS)
     note = "drawn at once; a group may be larger, it is then drawn in parts"
     return (longest_context, Limit("most generations", rows, note), batch)
 

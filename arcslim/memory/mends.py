@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from arcslim.cards import ModelCard, model_cards
 from arcslim.memory.changes import LENGTH_STEP, changed, longest, with_completion, with_prompt
-from arcslim.memory.decode import most_rows
+from arcslim.memory.decode import most_drawn
 from arcslim.memory.knobs import (
     batch_settings,
     four_bit_setting,
@@ -253,7 +253,7 @@ def _smaller_model_fewer_rows(request: Request) -> Mend | None:
 
 
 def _most_drawn(request: Request, ceiling: int) -> int | None:
-    return most_rows(lambda rows: fits(_rows_request(request, rows)), max(ceiling, 0))
+    return most_drawn(lambda one, rows: fits(_rows_request(one, rows)), request, max(ceiling, 0))
 
 
 def _sibling_id(name: str, card: ModelCard, sibling: ModelCard) -> str:

@@ -41,16 +41,24 @@ class Phase:
 def phases_of(request: Request) -> tuple[Phase, ...]:
     """The phases of a recipe's step; without a GPU all of it lies in RAM.
 
-    An evaluation is one of its own where it draws more rows at once than a rollout, or where there is no rollout.
+    An evaluation is one of its own where it draws more rows at once than a rollout, where its prompts are padded and a
+    rollout's are not, or where there is no rollout.
     """
     setup = request.setup
     phases = [_load(request)]
     if setup.learns_from_rollouts:
         phases.append(_drawing(request, "rollout"))
     phases.append(_update(request))
-    if setup.rolls_out and not (setup.learns_from_rollouts and (setup.vllm or setup.eval_rows <= setup.rollout_rows)):
+    if setup.rolls_out and not (setup.learns_from_rollouts and _rollout_is_larger(request)):
         phases.append(_drawing(request, "evaluation"))
     return tuple(_on_host(phase) for phase in phases) if request.gpu.is_cpu else tuple(phases)
+
+
+def _rollout_is_larger(request: Request) -> bool:
+    """Whether a rollout takes at least what an evaluation takes."""
+    setup = request.setup
+    padded_alone = setup.is_padded(evaluation=True) and not setup.is_padded(evaluation=False)
+    return setup.vllm or (setup.eval_rows <= setup.rollout_rows and not padded_alone)
 
 
 def reserve_of(request: Request) -> int:
@@ -155,18 +163,32 @@ def _drawing(request: Request, name: str) -> Phase:
     if request.gpu.is_cpu:
         start, ahead = 0, 0
     drawn = f.sampling(card, rows)
-    prompts = f.kv_cache(card, rows, setup.prompt, 0, value_bytes=value)
-    reading = prompts + f.prefill(card, rows * setup.prompt, value)
-    turns = {"end": cache + ahead + drawn, "start": start + drawn, "prefill": float(reading)}
+    reading, mask, building = _reading(request, rows, padded=setup.is_padded(evaluation=name == "evaluation"))
+    turns = {"end": cache + ahead + drawn, "start": start + drawn, "prefill": reading + mask, "mask": building}
     fullest = max(turns, key=lambda turn: turns[turn])
     items += [
         Item("KV cache", cache, f"{rows} rows x {length:,} tokens, {_unshared(cache, shared)}", fullest == "end"),
         Item("cache growing", ahead, "512 tokens ahead, one layer copied; read, not measured", fullest == "end"),
-        Item("sampling", drawn, "logits of one token a row, fp32", fullest != "prefill"),
+        Item("sampling", drawn, "logits of one token a row, fp32", fullest in ("end", "start")),
         Item("prompts' cache twice", start, "at the first token; read, not measured", fullest == "start"),
         Item("reading the prompts", reading, f"{rows} x {setup.prompt:,} tokens and their cache", fullest == "prefill"),
     ]
+    if mask:
+        why = "prompts of different lengths: rows x prompt x prompt; read"
+        items.append(Item("mask of the padding", mask, why, fullest == "prefill"))
+    if building:
+        items.append(Item("building that mask", building, "before the first layer; read", fullest == "mask"))
     return Phase(name, tuple(items), (_libraries(request),))
+
+
+def _reading(request: Request, rows: int, *, padded: bool) -> tuple[float, float, float]:
+    """Reading the prompts with their cache, the mask that lies there meanwhile, and what building it takes before."""
+    card, prompt, value, on_gpu = request.card, request.setup.prompt, _value_bytes(request), not request.gpu.is_cpu
+    work = f.prefill(card, rows * prompt, value)
+    mask, building = f.padding_mask(rows, prompt, on_gpu=on_gpu) if padded else (0, 0)
+    if padded and on_gpu:
+        work = max(work, f.padded_attention(card, rows, prompt, value))
+    return f.kv_cache(card, rows, prompt, 0, value_bytes=value) + work, mask, building
 
 
 def _unshared(cache: float, shared: float) -> str:

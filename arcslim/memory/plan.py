@@ -12,7 +12,7 @@ from arcslim.memory import formulas as f
 from arcslim.memory.decode import Decoding, decoding
 from arcslim.memory.limits import Limit, limits
 from arcslim.memory.mends import Mend, mends
-from arcslim.memory.phases import Item, Phase, drawing_fits, fits, peak_of, phases_of, reserve_of, vllm_starts
+from arcslim.memory.phases import Item, Phase, fits, peak_of, phases_of, reserve_of, vllm_starts
 from arcslim.memory.setup import Request
 
 ERROR_BAND = 0.15
@@ -116,7 +116,7 @@ def make_plan(request: Request) -> Plan:
         request,
         phases_of(request),
         reserve_of(request),
-        decoding=decoding(request, lambda rows: drawing_fits(request, rows)),
+        decoding=decoding(request),
         limits=limits(request),
         mends=() if fits(request) else mends(request),
         notes=_notes(request),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from arcslim.tasks.spec import HUB, ROWS, parse_spec
 GRPO, SFT, HER, PRETRAIN = "grpo", "sft", "her", "her-pretrain"
 RECIPES = (GRPO, SFT, HER, PRETRAIN)
 PRETRAIN_EVAL_ROWS = 128  # programs that `her pretrain` draws at once when it measures
+PRETRAIN_EVAL_SAMPLES = 8  # and how many of them for one drawing
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class Setup:
 
     ``row``: the longest row of an update, prompt included. ``rolls_out``: whether completions are drawn at all (SFT
     does for evaluations on tasks). ``rollout_rows`` and ``eval_rows``: completions drawn at once. ``rollout``: those of
-    a whole rollout. ``whole_logits``: the loss takes the logits of a micro-batch at once.
+    a whole rollout. ``generations`` and ``eval_samples``: completions of a prompt. ``one_prompt``: all are of the same.
+    ``whole_logits``: the loss takes the logits of a micro-batch at once.
     """
 
     recipe: str
@@ -46,6 +49,8 @@ class Setup:
     eval_rows: int
     rolls_out: bool
     rollout: int = 0
+    eval_samples: int = 1
+    one_prompt: bool = False
     whole_logits: bool = False
     vllm: bool = False
     standby: bool = False
@@ -65,6 +70,15 @@ class Setup:
     def drawn_at_once(self) -> int:
         """Rows of the larger of rollout and evaluation."""
         return max(self.rollout_rows, self.eval_rows) if self.learns_from_rollouts else self.eval_rows
+
+    def is_padded(self, *, evaluation: bool) -> bool:
+        """Whether a batch that is drawn may hold prompts of different lengths.
+
+        Rows lie prompt by prompt and are cut into equal batches (policy/generate.py): only a batch that divides a
+        prompt's completions holds one prompt.
+        """
+        rows, samples = (self.eval_rows, self.eval_samples) if evaluation else (self.rollout_rows, self.generations)
+        return not self.one_prompt and samples % rows != 0
 
     @property
     def completions_per_rollout(self) -> int:
@@ -121,6 +135,7 @@ def _shared(config: Config) -> dict[str, Any]:
         "completion": config.generation.max_completion_length,
         "rollout_rows": config.generation.rollout_batch,
         "eval_rows": config.run.eval_batch,
+        "eval_samples": math.gcd(config.run.eval_samples, config.run.test_samples),
         "vllm": model.fast_inference,
         "standby": model.standby,
         "vllm_share": model.gpu_memory_utilization,
@@ -185,6 +200,7 @@ def _her(config: Config) -> Setup:
         generations=at_once,
         rolls_out=True,
         rollout=her.generations_an_epoch,
+        one_prompt=True,
         whole_logits=True,
     )
 
@@ -193,7 +209,12 @@ def _pretrain(config: Config) -> Setup:
     """SFT on drawings, which are short; evaluations draw eight programs for each that is held out."""
     base = config.her.base
     question, program = drawing_tokens(base)
-    own = {"prompt": question, "completion": program, "eval_rows": PRETRAIN_EVAL_ROWS}
+    own = {
+        "prompt": question,
+        "completion": program,
+        "eval_rows": PRETRAIN_EVAL_ROWS,
+        "eval_samples": PRETRAIN_EVAL_SAMPLES,
+    }
     return Setup(
         **_own_model(config) | own,
         recipe=PRETRAIN,

@@ -42,7 +42,7 @@ def test_what_cannot_fit_ends_before_a_folder_is_made_or_anything_loads(
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 3
     said = re.sub(r"\s+", " ", done.stderr)
-    assert "the plan needs 19.5 GiB, T4 has 14.6" in said
+    assert "the plan needs 20.0 GiB, T4 has 14.6" in said
     assert "--set generation.rollout_batch=" in said and "--force" in said
     assert not (tmp_path / "run").exists()
     assert done.stdout.splitlines()[-1] == "loaded []"
@@ -138,7 +138,7 @@ def test_her_ends_before_a_folder_is_made(
 def test_a_dry_run_plans_for_the_presets_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_smi(tmp_path, monkeypatch, T4)
     said = "\n".join(plan_lines(load_config("4090", recipe="grpo"), "grpo"))
-    assert "on RTX 4090: fits, 19.8 of 23.6 GiB" in said and "rollout 18.9" in said
+    assert "on RTX 4090: fits, 20.3 of 23.6 GiB" in said and "rollout 18.9" in said
     assert "arcslim plan --preset 4090 --recipe grpo" in said
     shown = load_config("4090", ["generation.rollout_batch=64"], recipe="grpo")
     assert "--set generation.rollout_batch=" in plan_lines(shown, "grpo")[3]

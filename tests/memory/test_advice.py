@@ -34,13 +34,13 @@ QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCh
 def words(
     recipe: str, model: str, four_bit: str, checkpointing: str, vllm: bool
 ) -> tuple[list[str], dict[str, object]]:
-    sets = [f"model.use_gradient_checkpointing={checkpointing}"]
+    sets = [f"model.use_gradient_checkpointing={checkpointing}", "model.full_finetuning=false"]
     if recipe in (HER, PRETRAIN):
         key = "her.model" if recipe == HER else "her.base.model"
         return [*sets, four_bit.replace("model.", "her.")], {key: model}
     if vllm and recipe == GRPO:
         sets += ["model.fast_inference=true", "lora.use_dora=false"]
-    return [*sets, four_bit, "model.full_finetuning=false"], {"model.name": model}
+    return [*sets, four_bit], {"model.name": model}
 
 
 def asked(preset: str, recipe: str, gpu: str, sets: list[str], flags: dict[str, object]) -> Request:

@@ -42,8 +42,9 @@ def test_a_preset_fits_the_card_that_it_was_made_for(name: str, recipe: str) -> 
 
 def test_phases_take_turns_and_hold_what_they_must() -> None:
     plan = make_plan(request())
-    load, rollout, update = plan.phases
-    assert [phase.name for phase in plan.phases] == ["load", "rollout", "update"]
+    load, rollout, update, evaluation = plan.phases
+    assert [phase.name for phase in plan.phases] == ["load", "rollout", "update", "evaluation"]
+    assert evaluation.gpu_peak > rollout.gpu_peak, "its prompts are padded, those of a group are not"
     assert plan.peak == max(phase.gpu_peak for phase in plan.phases) + plan.reserve
     assert {"weights in NF4", "weights in bf16", "CUDA context"} <= names(load).keys()
     assert "gradients" in names(update) and "gradients" not in names(rollout)
@@ -210,7 +211,7 @@ def test_more_of_anything_never_takes_less(
     base = request(gpu=gpu)
     setup = replace(
         base.setup, micro_batch=batch, rollout_rows=rows, eval_rows=rows, prompt=prompt, completion=completion,
-        row=prompt + completion, four_bit=four_bit,
+        row=prompt + completion, four_bit=four_bit, generations=1, eval_samples=1,
     )  # fmt: skip
     asked = Request(card, base.gpu, setup)  # type: ignore[arg-type]
 
@@ -240,7 +241,7 @@ def test_a_plan_is_json_that_says_all_of_it() -> None:
     told = json.loads(plan.to_json())
     assert told["fits"] is False and told["verdict"] == NO
     assert told["peak_bytes"] == int(plan.peak)
-    assert {"load", "rollout", "update"} == told["phases"].keys()
+    assert {"load", "rollout", "update", "evaluation"} == told["phases"].keys()
     rollout = told["phases"]["rollout"]
     counted = sum(item["bytes"] for item in rollout["gpu"] if item["counts"])
     assert counted == pytest.approx(rollout["gpu_peak_bytes"], abs=len(rollout["gpu"]))
