@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from arcslim.cards import ModelCard, model_cards
 from arcslim.memory.changes import LENGTH_STEP, changed, longest, with_completion, with_prompt
 from arcslim.memory.decode import most_drawn
 from arcslim.memory.knobs import (
@@ -22,6 +21,7 @@ from arcslim.memory.knobs import (
 from arcslim.memory.packing import packing_of, plain_copy
 from arcslim.memory.phases import fits
 from arcslim.memory.setup import GRPO, HER, PRETRAIN, Request, Setup
+from arcslim.memory.siblings import smaller_siblings
 
 TIME, ACCURACY = "costs time only", "costs a little accuracy"
 SHARE_STEP = 0.05  # of vLLM's share of the card
@@ -211,25 +211,11 @@ _SEARCHES: Sequence[Callable[[Request], Mend | None]] = (
 )
 
 
-def _smaller_models(card: ModelCard) -> list[ModelCard]:
-    """Of the same family, largest first."""
-    family = [one for one in model_cards() if one.family == card.family and one.parameters < card.parameters]
-    return sorted(family if card.family else [], key=lambda one: -one.parameters)
-
-
-def _with_model(request: Request, card: ModelCard) -> tuple[Request, str]:
-    """The request with a model of the same family, and its id of the same kind (Instruct, Base, …)."""
-    name = _sibling_id(request.setup.model_name, request.card, card)
-    packing = packing_of(card, name, on_gpu=not request.gpu.is_cpu)
-    return replace(request, card=card, packing=packing), name
-
-
 def _smaller_model(request: Request) -> Mend | None:
     """The largest smaller model of the family that fits."""
-    for one in _smaller_models(request.card):
-        smaller, name = _with_model(request, one)
+    for smaller, name in smaller_siblings(request):
         if fits(smaller):
-            return Mend(f"the model {one.name}", "costs what the larger model knows", (f"--model {name}",))
+            return Mend(f"the model {smaller.card.name}", "costs what the larger model knows", (f"--model {name}",))
     return None
 
 
@@ -238,8 +224,7 @@ def _smaller_model_fewer_rows(request: Request) -> Mend | None:
     setup = request.setup
     if not _draws_by_a_knob(setup):
         return None
-    for card in _smaller_models(request.card):
-        smaller, name = _with_model(request, card)
+    for smaller, name in smaller_siblings(request):
         for batch in (setup.micro_batch, *_smaller_batches(setup)):
             fewer = changed(smaller, micro_batch=batch)
             rows = _most_drawn(fewer, setup.drawn_at_once)
@@ -247,19 +232,13 @@ def _smaller_model_fewer_rows(request: Request) -> Mend | None:
                 continue
             settings = [f"--model {name}", *rows_settings(setup, rows)]
             settings += batch_settings(setup, batch) if batch < setup.micro_batch else ()
-            what = f"the model {card.name}, micro-batch {batch}, {rows} drawn at once, lengths as they are"
+            what = f"the model {smaller.card.name}, micro-batch {batch}, {rows} drawn at once, lengths as they are"
             return Mend(what, "costs what the larger model knows, and time", tuple(settings), single=False)
     return None
 
 
 def _most_drawn(request: Request, ceiling: int) -> int | None:
     return most_drawn(lambda one, rows: fits(_rows_request(one, rows)), request, max(ceiling, 0))
-
-
-def _sibling_id(name: str, card: ModelCard, sibling: ModelCard) -> str:
-    wanted = name.replace(card.name, sibling.name)
-    coder = wanted.replace(card.name.replace("-", "-Coder-"), sibling.name.replace("-", "-Coder-"))
-    return next((one for one in sibling.ids if one in (wanted, coder)), sibling.ids[0])
 
 
 def _several(request: Request) -> Mend | None:

@@ -1,4 +1,4 @@
-"""The mask that prompts of different lengths need while they are read: its size, by transformers, and when it is there."""
+"""The mask that prompts of different lengths are read under: its size, by transformers, and when there is one."""
 
 from __future__ import annotations
 
