@@ -117,6 +117,8 @@ def in_words(path: str, error: Mapping[str, Any]) -> str:
     needs = needs.format(**limits) if kind not in _WORDS else needs
     if kind == "tuple_type" and str(error["input"]).startswith("["):
         needs = "each text of its list in quotes (and single quotes round it all, for the shell)"
+    if kind == "value_error":
+        return f"`{path}`: {str(error['msg']).removeprefix('Value error, ')}"
     got = repr(error["input"])
     got = got if len(got) <= 60 else f"{got[:57]}…"
     off = f', or "{NONE}"' if nullable(path) else ""

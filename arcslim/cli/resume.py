@@ -25,6 +25,7 @@ HER_MAY_CHANGE = ("her.max_epochs", "her.max_generations", "her.patience", "her.
                   "her.base.max_steps")  # fmt: skip
 # With packing the number of rows decides what shares a sequence.
 WHILE_PACKED = ("sft.num_train_epochs", "sft.max_steps", "sft.per_device_train_batch_size")
+FIRM = ("her.target ",)  # what no --force can go on with: it would draw another image
 # Of SFT: what makes other rows, which no --force can go on with.
 MAKE_ROWS = ("data.", "prompt.", "run.seed", "sft.max_length", "sft.over_length", "sft.samples_per_task")
 SCHEDULE = ("learning_rate", "lr_scheduler_type", "lr_min_ratio", "warmup_steps", "num_train_epochs", "max_steps")
@@ -135,11 +136,11 @@ def _changes(folder: Path, checkpoint: Checkpoint, config: Config, options: Trai
     changed = {name: f"{name} {value_of(before, name)} → {value_of(config, name)}" for name in names}
     other = [words for name, words in changed.items() if _is_kept(name, options.recipe, config.sft.packing != "none")]
     if other and not options.force:
-        rows = options.recipe == "sft" and any(words.startswith(MAKE_ROWS) for words in other)
+        firm = any(words.startswith((*(MAKE_ROWS if options.recipe == "sft" else ()), *FIRM)) for words in other)
         raise RunFolderError(
             f"{folder} is the run of another configuration: {'; '.join(other)}",
             "leave --preset and those settings out, or choose another --run-dir"
-            + ("" if rows else ", or go on all the same with --force"),
+            + ("" if firm else ", or go on all the same with --force"),
         )
     words = [f"resumed with other settings: {'; '.join(changed.values())}"] if changed else []
     section = {"grpo": "optim", "sft": "sft"}.get(str(options.recipe))

@@ -113,7 +113,8 @@ def train(options: TrainOptions, resolved: Resolved, run: Recipe, changes: Seque
                 with contextlib.suppress(ArcslimError, OSError):  # where the disk is full it cannot be written down
                     sink.event(folder.start_step, "end", f"failed: {error.message}")
                 raise
-        with contextlib.suppress(BrokenPipeError):  # the reader has gone (`| head`); all is saved
+        # The reader has gone (`| head`), which Rich makes an exit with 1 of; all is saved.
+        with contextlib.suppress(BrokenPipeError, SystemExit):
             finish(recipe, folder.path, outcome, config)
 
 

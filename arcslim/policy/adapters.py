@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,6 +113,8 @@ def save_adapter(model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path) -
     Text and safetensors only. A ``ref`` copy is left out. A fully trained model is saved whole. ``folder`` is replaced
     where it exists; a crash on the way leaves the old one. Raises OSError (disk full, no permission).
     """
+    from safetensors import SafetensorError
+
     folder = folder.absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
@@ -123,6 +127,9 @@ def save_adapter(model: Any, tokenizer: PreTrainedTokenizerBase, folder: Path) -
             model.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
         _put_in_place(partial, folder)
+    except SafetensorError as error:  # what the system said, in words alone
+        number = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(number[1]) if number else errno.EIO, str(error), str(folder)) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

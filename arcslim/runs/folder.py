@@ -23,7 +23,7 @@ from arcslim.runs.checkpoints import NAME, Checkpoint, list_checkpoints
 from arcslim.runs.lock import FolderLock
 from arcslim.runs.places import content_of, lock_folder, refuse_content, refuse_no_run, set_aside
 from arcslim.runs.redact import redact
-from arcslim.runs.resuming import best_known, best_left, choose_checkpoint, move_aside, move_rows
+from arcslim.runs.resuming import best_known, best_left, choose_checkpoint, delete_partial, move_aside, move_rows
 from arcslim.runs.writing import JsonLines, as_number, read_rows, to_plain, write_json_atomic, write_text_atomic
 
 EVENTS = ("start", "checkpoint", "restart", "oom", "skipped_step", "rollback", "warning", "stopped", "end")
@@ -56,7 +56,7 @@ class RunFolder:
         self._events = JsonLines(path / "events.jsonl")
         self._tasks = JsonLines(path / "tasks.jsonl")
         self._past: tuple[str, ...] | None = None  # what a whole checkpoint holds, until what is past it is moved
-        self._to_write: Callable[[], None] | None = None
+        self._to_write: list[Callable[[], None]] = []
         self._known_prompts = {row.get("prompt_id") for row in read_rows(self._tasks.path)}
 
     # How a folder is opened -------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class RunFolder:
         if self._past is None:
             write()
         else:
-            self._to_write = write
+            self._to_write.append(write)
 
     def rewind(self) -> list[str]:
         """Move what lies past the checkpoint that the run goes on from; what was moved, in words. Once is enough."""
@@ -139,8 +139,9 @@ class RunFolder:
         if any(moved.values()):
             counts = ", ".join(f"{count} of {name}.jsonl" for name, count in moved.items() if count)
             notes.append(f"rows past step {max(step, 0)} moved to *.lost.jsonl: {counts}")
-        if self._to_write is not None:
-            self._to_write()
+        notes += [f"{name}, half written by a process that was killed, is deleted" for name in delete_partial(path)]
+        while self._to_write:
+            self._to_write.pop(0)()
         return notes
 
     # What a recipe asks ------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
-"""What resuming does to a run folder: choose a checkpoint, and move aside all that lies past it. Nothing is deleted."""
+"""What resuming does to a run folder: choose a checkpoint, and move aside all that lies past it. Nothing is deleted but
+what a killed process left half written."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -89,6 +91,15 @@ def _mend_last_line(path: Path) -> None:
         file.seek(-1, os.SEEK_END)
         if file.read(1) != b"\n":
             file.write(b"\n")
+
+
+def delete_partial(folder: Path) -> list[str]:
+    """Delete what ``save_adapter`` had not put in place when its process was killed; the names. The folder is locked,
+    so that none of it is being written."""
+    partial = sorted(path for path in folder.glob(".*.partial-*") if path.is_dir())
+    for path in partial:
+        shutil.rmtree(path, ignore_errors=True)
+    return [path.name for path in partial]
 
 
 def move_aside(folder: Path, checkpoint: Path) -> Path:

@@ -45,6 +45,8 @@ def read_target(path: Path, task_id: str, pick: Pick) -> tuple[Image, tuple[str,
     """
     if path.is_dir():
         return output_of(_one_task(path, task_id), pick, str(path)), ()
+    if not path.is_file():
+        raise InputError(f"{path} is neither a file nor a folder")
     head = _head(path)
     if head.startswith(_PNG):
         _refuse_a_task(path, task_id, pick)
@@ -177,7 +179,9 @@ def _colours(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[
                 raise InputError(
                     f"{path}: {picture.width} x {picture.height} pixels; at most {_MAX_PIXELS} a side are read"
                 )
-            pixels = np.asarray(picture.convert("RGBA")).astype(np.int64)
+            deep = picture.mode.startswith("I")  # 16 bits of grey, which Pillow would clip and not scale
+            grey = Pillow.fromarray((np.asarray(picture) // 256).astype(np.uint8)) if deep else picture
+            pixels = np.asarray(grey.convert("RGBA")).astype(np.int64)
     except (
         OSError,
         SyntaxError,

@@ -176,7 +176,7 @@ def _unknown(text: str, path: Path) -> InputError:
         near_files = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.6)
         hint = f"did you mean {path.with_name(near_files[0])}?" if near_files else "known names: " + ", ".join(names())
         return InputError(f"target {text!r}: no such file", hint)
-    known = [*names(), *(f"{number}-vertical-lines" for number in range(2, MAX_SIDE + 1))]
+    known = sorted({*names(), *(f"{number}-vertical-lines" for number in range(2, MAX_SIDE + 1))})
     near = difflib.get_close_matches(text.lower(), known, n=3, cutoff=0.6)
     guess = f"did you mean {', '.join(near)}? " if near else ""
     return InputError(

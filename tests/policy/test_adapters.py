@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -248,3 +249,19 @@ def test_a_failed_save_leaves_the_old_one(load: Load, tmp_path: Path, monkeypatc
     assert (folder / "adapter_config.json").read_text() == before
     assert json.loads(before)["inference_mode"] is True
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_full_disk_is_told_by_its_number(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """safetensors says it in words alone, and what explains a full disk looks at numbers."""
+    import safetensors.torch
+    from safetensors import SafetensorError
+
+    policy = load(load_in_4bit=False)
+
+    def full(*_: object, **__: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        save_adapter(policy.model, policy.tokenizer, tmp_path / "final")
+    assert caught.value.errno == errno.ENOSPC and list(tmp_path.iterdir()) == []

@@ -117,10 +117,23 @@ def test_a_run_that_is_over_is_over_when_it_is_resumed(drawn: Folder, tmp_path: 
     assert told(run) == told(drawn) and run.events("end") == ["solved", "solved"]
 
 
+def test_settings_that_a_run_goes_on_with_are_its_own_from_then_on(drawn: Folder, tmp_path: Path) -> None:
+    """They were forgotten: the line that a stopped run gave to go on with was refused, and a rate went back."""
+    run = drawn.copy_to(tmp_path / "run")
+    words = ("her", "--run-dir", run.path, "--resume", "checkpoint-1", "--max-epochs", 2, "--force")
+    assert arcslim(*words, "--set", "her.learning_rate=0.003") == 0
+    assert steps(run)[1]["optim/lr"] == pytest.approx(0.003)
+    resolved = (run.path / "resolved.toml").read_text()
+    assert "max_epochs = 2 " in resolved and "learning_rate = 0.003 " in resolved
+    assert arcslim("her", "--run-dir", run.path, "--resume", "auto", "--max-epochs", 3) == 0
+    assert steps(run)[2]["optim/lr"] == pytest.approx(0.003)
+
+
 def test_another_target_is_another_run(drawn: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = drawn.copy_to(tmp_path / "run")
     assert arcslim("her", "--run-dir", run.path, "--resume", "auto", "--target", "chick") == 2
-    assert f"her.target {TARGET} → chick" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"her.target {TARGET} → chick" in said and "--force" not in said
 
 
 class After:

@@ -371,3 +371,23 @@ def test_files_are_replaced_whole(tmp_path: Path) -> None:
             folder.write_json("plan.json", {"x": object()})
         assert json.loads((folder.path / "plan.json").read_text())["rows"] == [0, 1]
         assert not list(folder.path.glob(".*.tmp"))
+
+
+def test_everything_that_waits_for_the_run_to_go_on_is_written(tmp_path: Path) -> None:
+    """HER's target once took the place of the settings: a resumed run kept those of its first start."""
+    run, written = tmp_path / "run", []
+    with RunFolder.create(run) as folder:
+        folder.metrics(1, "train", {"loss": 1.0})
+    make_checkpoint(run, 1)
+    partial = run / ".checkpoint-2.partial-77"
+    partial.mkdir()
+    (partial / "adapter_model.safetensors").write_bytes(b"half")
+    with RunFolder.resume(run, "newest", rewind=False) as folder:
+        for name in ("settings", "target"):
+            folder.when_it_goes_on(lambda name=name: written.append(name))  # type: ignore[misc]
+        assert written == [] and partial.is_dir()
+        notes = folder.rewind()
+        assert written == ["settings", "target"] and not partial.exists()
+        assert any("checkpoint-2.partial-77, half written" in note for note in notes)
+        folder.rewind()
+        assert written == ["settings", "target"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -315,3 +316,14 @@ def test_what_chooses_nothing_is_never_ignored(tmp_path: Path, name: str, chosen
 def test_a_name_that_is_none_is_refused_whatever_it_looks_like(name: str) -> None:
     with pytest.raises(InputError):
         target(name)
+
+
+def test_sixteen_bits_of_grey_are_scaled(tmp_path: Path) -> None:
+    Pillow.fromarray(np.array([[0, 0xAAAA], [0xAAAA, 0]], dtype=np.uint16)).save(tmp_path / "a.png")
+    assert rows(target(str(tmp_path / "a.png"))) == ["05", "50"]
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(InputError, match="neither a file nor a folder"):
+        target(str(tmp_path / "a.png"))
