@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from arcslim.cards_ram import host_ram
 from arcslim.errors import InputError
 
 GIB = 1024**3
@@ -112,7 +113,8 @@ def gpu_named_in(text: str) -> GpuCard | None:
 
 
 def cpu_card() -> GpuCard:
-    """No GPU: this machine's RAM is what there is."""
-    import psutil
-
-    return GpuCard(CPU, psutil.virtual_memory().total / GIB, source="this machine's RAM")
+    """No GPU: the RAM that this process may have is what there is."""
+    ram = host_ram()
+    return GpuCard(
+        CPU, ram.total / GIB, source="the limit of its control group" if ram.limited else "this machine's RAM"
+    )

@@ -31,6 +31,7 @@ FLOORS = {
     "layers": 1,
     "cards": 1,
     "cards_gpus": 1,
+    "cards_ram": 1,
     "tasks": 2,
     "prompts": 3,
     "learning": 4,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from arcslim.cards import GpuCard, cpu_card
+from arcslim.cards import GIB, GpuCard, cpu_card
+from arcslim.cards_ram import host_ram
 from arcslim.cli.plan import gib, gpu_of
 from arcslim.cli.plan import plan_for as plan_for
 from arcslim.config import Config
 from arcslim.errors import DoesNotFitError, InputError, ModelError
 from arcslim.memory.formulas import CUDA_CONTEXT
-from arcslim.memory.plan import ERROR_BAND, TIGHT, Plan, refuse_what_cannot_fit
+from arcslim.memory.host import host_mend
+from arcslim.memory.plan import ERROR_BAND, TIGHT, Plan, make_plan, refuse_what_cannot_fit
 from arcslim.presets import Resolved
 from arcslim.runs.gpus import card_of, gpu_list, mebibytes, used_gpu
 
@@ -56,7 +58,7 @@ def look_before(config: Config, recipe: str, *, force: bool = False) -> Prefligh
     """Plan the run on the GPU that is there; without one, in this machine's RAM, and then nothing is refused.
 
     Raises:
-        DoesNotFitError: it cannot fit, and ``force`` is not given.
+        DoesNotFitError: it cannot fit the GPU, what others leave of it, or the host's RAM, and ``force`` is not given.
     """
     here = gpu_here()
     if here.is_there and here.card is None:
@@ -72,24 +74,59 @@ def look_before(config: Config, recipe: str, *, force: bool = False) -> Prefligh
 
 
 def _doubts(plan: Plan, here: Here, force: bool) -> Iterable[str]:
-    try:
-        refuse_what_cannot_fit(plan)
-    except DoesNotFitError as error:
-        if not force:
-            hint = f"{error.hint}; to start all the same: --force"
-            raise DoesNotFitError(f"{error.message} ({WORST})", hint) from None
-        yield f"{error.message}; started all the same"
-        return
-    if plan.verdict == TIGHT:
+    """What is doubtful. Raises DoesNotFitError for the first that makes the run impossible, unless ``force``."""
+    refusals = [error for look in (_too_large, _held_by_others, _too_little_ram) if (error := look(plan, here))]
+    if refusals and not force:
+        first = refusals[0]
+        raise DoesNotFitError(first.message, f"{first.hint}; to start all the same: --force")
+    yield from (f"{error.message}; started all the same" for error in refusals)
+    if not refusals and plan.verdict == TIGHT:
         yield (
             f"by the plan {gib(plan.peak)} of {gib(plan.usable)} GiB are needed, {WORST}: "
             f"at the upper end of its error band (+{ERROR_BAND:.0%}) that is too much"
         )
-    if plan.peak + here.used > plan.usable:
+    ram = host_ram()
+    if ram.free < plan.host_peak <= ram.total:
         yield (
-            f"other programs hold {gib(here.used)} GiB of the GPU, and the plan needs {gib(plan.peak)} of "
-            f"{gib(plan.usable)}: `nvidia-smi` names them"
+            f"of {gib(ram.total)} GiB of RAM {gib(ram.free)} are free now, and the plan needs {gib(plan.host_peak)}: "
+            "what else runs here may have to end"
         )
+
+
+def _too_large(plan: Plan, here: Here) -> DoesNotFitError | None:
+    """For the card, were it empty."""
+    try:
+        refuse_what_cannot_fit(plan)
+    except DoesNotFitError as error:
+        return DoesNotFitError(f"{error.message} ({WORST})", error.hint)
+    return None
+
+
+def _held_by_others(plan: Plan, here: Here) -> DoesNotFitError | None:
+    """What other programs hold of the card makes it a smaller one. The plan for that one says what would fit."""
+    left = plan.usable - here.used
+    if not plan.fits or plan.peak <= left:
+        return None
+    gpu = replace(plan.request.gpu, usable_gib=max(left, 0.0) / GIB)
+    try:
+        refuse_what_cannot_fit(make_plan(replace(plan.request, gpu=gpu)))
+    except DoesNotFitError as error:
+        held = f"other programs hold {gib(here.used)} GiB of the GPU"
+        message = f"{held}: the plan needs {gib(plan.peak)} ({WORST}), {gib(max(left, 0.0))} are left"
+        return DoesNotFitError(message, f"end them (`nvidia-smi` names them), or: {error.hint}")
+    return None
+
+
+def _too_little_ram(plan: Plan, here: Here) -> DoesNotFitError | None:
+    """Host RAM beside the GPU: a run that has not enough is killed, after its download."""
+    ram = host_ram()
+    if plan.host_peak <= ram.total:
+        return None
+    whose = "this process may have (a container's or a service's limit)" if ram.limited else "this machine has"
+    message = f"the plan needs {gib(plan.host_peak)} GiB of host RAM ({WORST}), {whose} {gib(ram.total)}"
+    mend = host_mend(plan.request, ram.total)
+    hint = f"{mend.what} would fit: {' '.join(mend.settings)}" if mend else "a machine with more RAM is needed"
+    return DoesNotFitError(message, hint)
 
 
 def plan_lines(resolved: Resolved, recipe: str) -> list[str]:

@@ -70,14 +70,14 @@ def _rows_request(request: Request, rows: int) -> Request:
     return changed(request, rollout_rows=min(rows, setup.rollout_rows), eval_rows=min(rows, setup.eval_rows))
 
 
-def _smaller_batches(setup: Setup) -> Iterator[int]:
+def smaller_batches(setup: Setup) -> Iterator[int]:
     """Smaller micro-batches that leave rollout and update as large as they are: divisors, largest first."""
     yield from (rows for rows in range(setup.micro_batch - 1, 0, -1) if setup.micro_batch % rows == 0)
 
 
 def _micro_batch(request: Request) -> Mend | None:
     setup = request.setup
-    for rows in _smaller_batches(setup):
+    for rows in smaller_batches(setup):
         if fits(changed(request, micro_batch=rows)):
             what = f"micro-batch {rows} instead of {setup.micro_batch}"
             same = f"{TIME}: more, smaller steps of the same update"
@@ -91,7 +91,7 @@ def _rows_everywhere(request: Request) -> Mend | None:
     setup = request.setup
     if not _draws_by_a_knob(setup) or _rollout_rows(request) or _micro_batch(request):
         return None
-    for batch in _smaller_batches(setup):
+    for batch in smaller_batches(setup):
         fewer = changed(request, micro_batch=batch)
         rows = _most_drawn(fewer, setup.drawn_at_once - 1)
         if rows is not None:
@@ -225,7 +225,7 @@ def _smaller_model_fewer_rows(request: Request) -> Mend | None:
     if not _draws_by_a_knob(setup):
         return None
     for smaller, name in smaller_siblings(request):
-        for batch in (setup.micro_batch, *_smaller_batches(setup)):
+        for batch in (setup.micro_batch, *smaller_batches(setup)):
             fewer = changed(smaller, micro_batch=batch)
             rows = _most_drawn(fewer, setup.drawn_at_once)
             if rows is None:

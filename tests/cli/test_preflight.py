@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from arcslim.cards import find_gpu
+from arcslim.cards_ram import Ram
 from arcslim.cli.plan import plan_for
 from arcslim.cli.preflight import gpu_here, look_before, plan_against_measured, plan_lines
 from arcslim.errors import DoesNotFitError
@@ -23,6 +24,17 @@ from tests.runs.made import RTX_4090, fake_smi
 GIB = 1024**3
 T4 = "Tesla T4, 15360 MiB, 580.95, 7.5, 70.00 W, 3 MiB, GPU-0a1b, [N/A]"
 FULL_4090 = RTX_4090.replace("412 MiB", "9000 MiB")
+
+
+@pytest.fixture(autouse=True)
+def plenty_of_ram(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests say of other machines what they need; how much RAM this one has is not their subject."""
+    machine(monkeypatch, 256, 200)
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, total: float, free: float, *, limited: bool = False) -> None:
+    ram = Ram(total * GIB, free * GIB, limited)
+    monkeypatch.setattr("arcslim.cli.preflight.host_ram", lambda: ram)
 
 
 def config_of(preset: str, *sets: str, recipe: str = "grpo"):  # type: ignore[no-untyped-def]
@@ -85,13 +97,55 @@ def test_a_gpu_that_is_hidden_is_none(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_doubts_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_smi(tmp_path, monkeypatch, FULL_4090)
-    (held,) = look_before(config_of("4090"), "grpo").notes
-    assert "other programs hold 8.8 GiB" in held
     fake_smi(tmp_path, monkeypatch, RTX_4090)
     assert look_before(config_of("4090"), "grpo").notes == ()
     (tight,) = look_before(config_of("4090-14b"), "grpo").notes
     assert "upper end of its error band" in tight
+
+
+def test_what_others_hold_of_the_card_is_not_there_to_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_smi(tmp_path, monkeypatch, FULL_4090)
+    with pytest.raises(DoesNotFitError, match=r"other programs hold 8\.8 GiB") as error:
+        look_before(config_of("4090"), "grpo")
+    hint = str(error.value.hint)
+    assert (
+        error.value.exit_code == 3
+        and "nvidia-smi" in hint
+        and "--force" in hint
+        and "14.8 are left" in str(error.value)
+    )
+    settings = re.findall(r"--set (\S+?=\S+?)(?:;|\s|$)", hint)
+    assert settings and look_before(config_of("4090", *settings), "grpo").plan, "what is advised starts beside them"
+    (held,) = look_before(config_of("4090"), "grpo", force=True).notes
+    assert "started all the same" in held
+    fake_smi(tmp_path, monkeypatch, RTX_4090.replace("412 MiB", "3200 MiB"))
+    assert look_before(config_of("4090"), "grpo").notes == (), "3.1 GiB of a card with 3.3 to spare"
+
+
+def test_too_little_host_ram_is_refused_before_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_smi(tmp_path, monkeypatch, RTX_4090)
+    config = config_of("4090")
+    plan = plan_for(config, "grpo", find_gpu("4090"))
+    assert 10 * GIB < plan.host_peak < 11 * GIB
+    machine(monkeypatch, 9.5, 9, limited=True)
+    with pytest.raises(DoesNotFitError, match=r"10\.5 GiB of host RAM") as error:
+        look_before(config, "grpo")
+    assert error.value.exit_code == 3 and "limit) 9.5" in str(error.value)
+    hint = str(error.value.hint)
+    assert "micro-batch 2 instead of 4 would fit" in hint and "--force" in hint
+    settings = re.findall(r"--set (\S+?=\S+?)(?:;|\s|$)", hint)
+    assert look_before(config_of("4090", *settings), "grpo").notes == ()
+    (forced,) = look_before(config, "grpo", force=True).notes
+    assert "host RAM" in forced and "started all the same" in forced
+    machine(monkeypatch, 16, 10)
+    (short,) = look_before(config, "grpo").notes
+    assert "of 16.0 GiB of RAM 10.0 are free now, and the plan needs 10.5" in short
+    machine(monkeypatch, 16, 10.6)
+    assert look_before(config, "grpo").notes == ()
+    machine(monkeypatch, 3, 3)
+    with pytest.raises(DoesNotFitError, match=r"this machine has 3\.0") as error:
+        look_before(config, "grpo")
+    assert "a machine with more RAM" in str(error.value.hint)
 
 
 def test_a_model_without_known_shapes_is_not_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
