@@ -120,10 +120,12 @@ def setup_of(config: Config, recipe: str = GRPO) -> Setup:
     return make(config)
 
 
-def _shared(config: Config) -> dict[str, Any]:
-    """What every recipe takes from the same sections."""
-    model = config.model
+def _shared(config: Config, recipe: str) -> dict[str, Any]:
+    """What every recipe takes from the same sections, of the model that it loads."""
+    model = config.model_for(recipe)
     return {
+        "recipe": recipe,
+        "model_name": model.name,
         "four_bit": model.load_in_4bit,
         "full_finetuning": model.full_finetuning,
         "checkpointing": model.use_gradient_checkpointing,
@@ -143,11 +145,9 @@ def _shared(config: Config) -> dict[str, Any]:
 
 
 def _grpo(config: Config) -> Setup:
-    grpo, optim, shared = config.grpo, config.optim, _shared(config)
+    grpo, optim, shared = config.grpo, config.optim, _shared(config, GRPO)
     return Setup(
         **shared | {"reference": grpo.beta > 0},
-        recipe=GRPO,
-        model_name=config.model.name,
         row=shared["prompt"] + shared["completion"],
         micro_batch=optim.per_device_train_batch_size,
         accumulation=optim.gradient_accumulation_steps,
@@ -161,9 +161,7 @@ def _sft(config: Config) -> Setup:
     sft = config.sft
     kinds = {parse_spec(source).kind for source in config.data.sources}
     return Setup(
-        **_shared(config) | {"lora_r": sft.lora_r},
-        recipe=SFT,
-        model_name=config.model.name,
+        **_shared(config, SFT) | {"lora_r": sft.lora_r},
         row=sft.max_length or config.model.max_seq_length,
         micro_batch=sft.per_device_train_batch_size,
         accumulation=sft.filled(full_finetuning=config.model.full_finetuning).gradient_accumulation_steps,
@@ -173,14 +171,9 @@ def _sft(config: Config) -> Setup:
     )
 
 
-def _own_model(config: Config) -> dict[str, Any]:
-    """What HER's own model has otherwise than `[model]` and `[lora]`."""
-    her = config.her
-    return _shared(config) | {
-        "four_bit": her.load_in_4bit,
-        "lora_r": her.lora_r,
-        "lora_targets": her.target_modules,
-    }
+def _own_adapter(config: Config, recipe: str) -> dict[str, Any]:
+    """What HER and its base share: their adapter is another than `[lora]`."""
+    return _shared(config, recipe) | {"lora_r": config.her.lora_r, "lora_targets": config.her.target_modules}
 
 
 def _her(config: Config) -> Setup:
@@ -190,9 +183,7 @@ def _her(config: Config) -> Setup:
     at_once = min(her.rollout_batch, her.generations_an_epoch)
     own = {"prompt": question, "completion": her.max_completion_length, "rollout_rows": at_once, "eval_rows": at_once}
     return Setup(
-        **_own_model(config) | own | {"vllm": False},
-        recipe=HER,
-        model_name=her.model,
+        **_own_adapter(config, HER) | own,
         row=question + her.max_completion_length,
         micro_batch=her.batch_size,
         accumulation=1,
@@ -216,9 +207,7 @@ def _pretrain(config: Config) -> Setup:
         "eval_samples": PRETRAIN_EVAL_SAMPLES,
     }
     return Setup(
-        **_own_model(config) | own,
-        recipe=PRETRAIN,
-        model_name=base.model,
+        **_own_adapter(config, PRETRAIN) | own,
         row=min(question + program, config.model.max_seq_length),
         micro_batch=base.per_device_train_batch_size,
         accumulation=max(base.batch_size // base.per_device_train_batch_size, 1),

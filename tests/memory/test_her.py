@@ -98,6 +98,16 @@ def test_a_base_is_made_as_sft_is_with_an_evaluation() -> None:
     assert plan.fits and plan.peak < 8 * GIB
 
 
+@pytest.mark.parametrize("recipe", [HER, PRETRAIN])
+def test_hers_model_never_draws_with_vllm(recipe: str) -> None:
+    sets = ("model.fast_inference=true", "model.standby=true")
+    setup = setup_of(her_config("h100", *sets, recipe=recipe), recipe)
+    assert (setup.vllm, setup.standby) == (False, False)
+    assert setup == setup_of(her_config("h100", recipe=recipe), recipe), "the plan is of what is run"
+    grpo = setup_of(her_config("h100", *sets, recipe="grpo"), "grpo")
+    assert (grpo.vllm, grpo.standby) == (True, True)
+
+
 def test_what_is_drawn_at_once_to_measure_a_base_is_what_the_recipe_draws() -> None:
     her_pretrain = pytest.importorskip("arcslim.recipes.her_pretrain")
     assert her_pretrain.BATCH == PRETRAIN_EVAL_ROWS
