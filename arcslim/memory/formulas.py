@@ -136,7 +136,8 @@ def layer_work(card: ModelCard, tokens: int, value_bytes: int = 2) -> int:
 
 def kept_layer(card: ModelCard, tokens: int, value_bytes: int = 2) -> int:
     """What a layer keeps for its backward when nothing is run again (no checkpointing): gate, up, queries, keys,
-    values, attention's output, and four rows of hidden size. Counted from the same kernels."""
+    values, attention's output, and four rows of hidden size: both norms' inputs and outputs. Counted from the same
+    kernels (what they save: e, g and X in fast_lora.py, X in rms_layernorm.py)."""
     attention = 2 * card.query_size + 2 * card.kv_size
     return tokens * value_bytes * (2 * card.intermediate_size + attention + 4 * card.hidden_size)
 

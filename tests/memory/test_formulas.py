@@ -86,6 +86,37 @@ def test_the_two_fitted_constants_are_what_is_left_of_unsloths_law() -> None:
     assert 80 * GIB - 342_733 * slope - itemised == pytest.approx(f.RESIDUAL, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("name", "token"),
+    [
+        # 2 B x (gate + up, queries + attention's output, keys + values, the norms' inputs and outputs)
+        ("Qwen2.5-7B", 2 * (2 * 18_944 + 2 * 3_584 + 2 * 512 + 4 * 3_584)),  # 120,832 B
+        ("Qwen3-8B", 2 * (2 * 12_288 + 2 * 4_096 + 2 * 1_024 + 4 * 4_096)),  # 102,400 B
+        ("Qwen3-4B", 2 * (2 * 9_728 + 2 * 4_096 + 2 * 1_024 + 4 * 2_560)),  # heads are wider than the hidden size
+    ],
+)
+def test_what_a_layer_keeps_without_checkpoints(name: str, token: int) -> None:
+    card = find_model(name)
+    assert f.kept_layer(card, 1) == token
+    assert f.kept_layer(card, 24_576, 4) == 2 * 24_576 * token
+
+
+@pytest.mark.parametrize(
+    ("name", "token"),
+    [
+        ("Qwen2.5-7B", 2 * (3 * 18_944 + 2 * 3_584 + 2 * 512 + 7 * 3_584)),  # 176 KiB, as docs/memory.md has it
+        ("Qwen3-8B", 2 * (3 * 12_288 + 2 * 4_096 + 2 * 1_024 + 7 * 4_096)),
+    ],
+)
+def test_what_a_layer_works_with_in_its_backward(name: str, token: int) -> None:
+    assert f.layer_work(find_model(name), 1) == token
+
+
+def test_reading_prompts_takes_the_gated_mlp_of_one_layer() -> None:
+    assert f.prefill(find_model("Qwen2.5-7B"), 1) == 2 * (3 * 18_944 + 4 * 3_584)
+    assert f.prefill(find_model("Qwen2.5-7B"), 65_536, 4) == 4 * 65_536 * (3 * 18_944 + 4 * 3_584)
+
+
 def test_full_finetuning_states_and_those_of_an_adapter() -> None:
     assert f.optimizer_state(1000, "paged_adamw_8bit") == pytest.approx(2031, abs=1)
     assert f.optimizer_state(1000, "adamw_torch") == 8000
