@@ -21,7 +21,8 @@ _OTHER_KINDS = ("ti", "super", "laptop", "mobile", "max", "nvl")
 
 @dataclass(frozen=True)
 class GpuCard:
-    """A GPU. ``usable_gib``: what a program can have; ``bandwidth``: GB/s; ``bf16_tflops``: dense. None: not known."""
+    """A GPU. ``usable_gib``: what a program can have; ``bandwidth``: GB/s; ``bf16_tflops``: dense; ``capability``: CUDA's
+    compute capability, as ``8.9``. None: not known."""
 
     name: str
     usable_gib: float
@@ -29,6 +30,7 @@ class GpuCard:
     memory_gb: float | None = None
     bandwidth: float | None = None
     bf16_tflops: float | None = None
+    capability: str | None = None
     source: str = ""
 
     @property

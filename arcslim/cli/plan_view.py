@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from arcslim.cli.plan import gib
-from arcslim.memory.decode import FUSED_ROWS, Decoding
+from arcslim.memory.decode import Decoding, fused_rows
 from arcslim.memory.knobs import put
 from arcslim.memory.phases import Item, Phase, vllm_starts
 from arcslim.memory.plan import ERROR_BAND, FITS, TIGHT, VLLM_TOO_SMALL, Plan
@@ -101,7 +101,7 @@ def _decoding_lines(plan: Plan, decoding: Decoding) -> list[str]:
     for rate in decoding.rates:
         rows = "1 row" if rate.rows == 1 else f"{rate.rows} rows"
         line = f"{rows} at once: {rate.tokens_per_second:,.0f} tokens/s"
-        if setup.four_bit and rate.rows > FUSED_ROWS and not setup.vllm:
+        if setup.four_bit and rate.rows > fused_rows(gpu) and not setup.vllm:
             line += f" ({rate.fused_tokens_per_second:,.0f} if 4-bit weights were not unpacked)"
         lines.append(
             f"{line}; a rollout of {setup.completions_per_rollout} in {rate.rollout_seconds / 60:.1f} min or more"

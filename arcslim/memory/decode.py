@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from arcslim.cards import GpuCard
 from arcslim.memory import formulas as f
 from arcslim.memory.phases import drawing_fits
 from arcslim.memory.setup import Request
 
-FUSED_ROWS = 4  # up to so many rows Unsloth multiplies 4-bit weights as they are (read)
+# Up to so many rows Unsloth multiplies 4-bit weights as they are, by compute capability; elsewhere one row (read:
+# unsloth's kernels/utils.py, _GEMV_ROWS_BY_ARCH; on 7.5, in fp16, bitsandbytes' fused kernel takes up to 16).
+FUSED_ROWS = {"7.5": 16, "8.0": 2, "8.9": 4, "12.0": 4}
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,11 @@ def most_drawn(fits: Callable[[Request, int], bool], request: Request, ceiling: 
     return next((rows for rows in range(most, 0, -1) if fits(request, rows)), None)
 
 
+def fused_rows(gpu: GpuCard) -> int:
+    """Up to how many rows at once Unsloth reads 4-bit weights as they are on this GPU."""
+    return FUSED_ROWS.get(gpu.capability or "", 1)
+
+
 def ceiling(request: Request, rows: int, context: float, *, unpacks: bool | None = None) -> float:
     """Tokens a second that ``rows`` rows cannot exceed on a GPU whose bandwidth is known.
 
@@ -85,7 +93,7 @@ def ceiling(request: Request, rows: int, context: float, *, unpacks: bool | None
     setup, gpu = request.setup, request.gpu
     assert gpu.bandwidth is not None
     if unpacks is None:
-        unpacks = rows > FUSED_ROWS and not setup.vllm
+        unpacks = rows > fused_rows(gpu) and not setup.vllm
     return f.decode_ceiling(
         request.card,
         rows,

@@ -196,7 +196,7 @@ def bytes_read_a_token_step(
     """What the GPU must read (and write) for one more token in each of ``rows`` rows of ``context`` tokens.
 
     All linear maps and the head once, and each row's cache. ``unpacks``: 4-bit weights are read, written in 16 bits and
-    read again (0.516 + 2 + 2 B), as Unsloth does above 4 rows; a fused kernel reads 0.516 B. ``kept``: weights of the
+    read again (0.516 + 2 + 2 B), as Unsloth does above a few rows (decode.py); a fused kernel reads 0.516 B. ``kept``: weights of the
     maps that are in 16 bits all the same.
     """
     packed = card.linear_parameters - kept if four_bit else 0
