@@ -21,8 +21,8 @@ _OTHER_KINDS = ("ti", "super", "laptop", "mobile", "max", "nvl")
 
 @dataclass(frozen=True)
 class GpuCard:
-    """A GPU. ``usable_gib``: what a program can have; ``bandwidth``: GB/s; ``bf16_tflops``: dense; ``capability``: CUDA's
-    compute capability, as ``8.9``. None: not known."""
+    """A GPU. ``usable_gib``: what a program can have; ``bandwidth``: GB/s; ``bf16_tflops``: dense; ``capability``:
+    CUDA's compute capability, as ``8.9``. None: not known."""
 
     name: str
     usable_gib: float

@@ -37,7 +37,12 @@ HOST_SECONDS_A_LAYER = 0.5e-3
 the 0.76 ms of transformers (Qwen-7B, 32 layers, A100: 40.93 tokens a second, Qwen's README), as Unsloth claims."""
 
 SHARD = 5 * 10**9  # transformers writes files of 5 GB; one is in memory while weights are read
-SAMPLING_COPIES = 6  # fp32 copies of the last logits while a token is drawn and its entropy measured (read)
+# fp32 copies of the last logits while a token is drawn (read: transformers' generation/utils.py, logits_process.py and
+# our policy/sampling.py; a test counts them). Always there are the model's own and a copy; temperature makes one, the
+# entropy three. Top-p holds the sorted ones, their places (int64: two), softmax and sum; sorting needs room for itself.
+SAMPLING_COPIES = 6
+NUCLEUS_COPIES = 9
+ROW_TEMPERATURE_COPIES = 1
 DECODE_STEP = 512  # tokens by which Unsloth's decoding buffers grow (read: KV_CACHE_INCREMENT)
 
 
@@ -118,9 +123,10 @@ def padded_attention(card: ModelCard, rows: int, prompt: int, value_bytes: int =
     return rows * prompt * value_bytes * widths + padding_mask(rows, prompt)[0]
 
 
-def sampling(card: ModelCard, rows: int) -> int:
-    """The last token's logits and what is computed from them, in fp32. Read."""
-    return rows * card.vocab_size * 4 * SAMPLING_COPIES
+def sampling(card: ModelCard, rows: int, *, nucleus: bool = False, row_temperatures: bool = False) -> int:
+    """The last token's logits and what is computed from them, in fp32. Read. ``nucleus``: top-p below 1."""
+    copies = (NUCLEUS_COPIES if nucleus else SAMPLING_COPIES) + ROW_TEMPERATURE_COPIES * row_temperatures
+    return rows * card.vocab_size * 4 * copies
 
 
 def layer_work(card: ModelCard, tokens: int, value_bytes: int = 2) -> int:
@@ -196,8 +202,8 @@ def bytes_read_a_token_step(
     """What the GPU must read (and write) for one more token in each of ``rows`` rows of ``context`` tokens.
 
     All linear maps and the head once, and each row's cache. ``unpacks``: 4-bit weights are read, written in 16 bits and
-    read again (0.516 + 2 + 2 B), as Unsloth does above a few rows (decode.py); a fused kernel reads 0.516 B. ``kept``: weights of the
-    maps that are in 16 bits all the same.
+    read again (0.516 + 2 + 2 B), as Unsloth does above a few rows (decode.py); a fused kernel reads 0.516 B.
+    ``kept``: weights of the maps that are in 16 bits all the same.
     """
     packed = card.linear_parameters - kept if four_bit else 0
     layers = nf4(packed) + (4.0 * packed if unpacks else 0.0) + 2.0 * (card.linear_parameters - packed)

@@ -162,7 +162,7 @@ def _drawing(request: Request, name: str) -> Phase:
     start, ahead = f.decode_buffers(card, rows, setup.prompt, setup.completion, value)
     if request.gpu.is_cpu:
         start, ahead = 0, 0
-    drawn = f.sampling(card, rows)
+    drawn = f.sampling(card, rows, nucleus=setup.nucleus, row_temperatures=setup.row_temperatures)
     reading, mask, building = _reading(request, rows, padded=setup.is_padded(evaluation=name == "evaluation"))
     turns = {"end": cache + ahead + drawn, "start": start + drawn, "prefill": reading + mask, "mask": building}
     fullest = max(turns, key=lambda turn: turns[turn])

@@ -26,7 +26,8 @@ class Setup:
     ``row``: the longest row of an update, prompt included. ``rolls_out``: whether completions are drawn at all (SFT
     does for evaluations on tasks). ``rollout_rows`` and ``eval_rows``: completions drawn at once. ``rollout``: those of
     a whole rollout. ``generations`` and ``eval_samples``: completions of a prompt. ``one_prompt``: all are of the same.
-    ``whole_logits``: the loss takes the logits of a micro-batch at once.
+    ``nucleus``: top-p is below 1. ``row_temperatures``: rows have temperatures of their own. ``whole_logits``: the loss
+    takes the logits of a micro-batch at once.
     """
 
     recipe: str
@@ -51,6 +52,8 @@ class Setup:
     rollout: int = 0
     eval_samples: int = 1
     one_prompt: bool = False
+    nucleus: bool = False
+    row_temperatures: bool = False
     whole_logits: bool = False
     vllm: bool = False
     standby: bool = False
@@ -135,6 +138,7 @@ def _shared(config: Config, recipe: str) -> dict[str, Any]:
         "reference": False,
         "prompt": config.prompt.max_tokens,
         "completion": config.generation.max_completion_length,
+        "nucleus": config.generation.top_p < 1,
         "rollout_rows": config.generation.rollout_batch,
         "eval_rows": config.run.eval_batch,
         "eval_samples": math.gcd(config.run.eval_samples, config.run.test_samples),
@@ -173,7 +177,11 @@ def _sft(config: Config) -> Setup:
 
 def _own_adapter(config: Config, recipe: str) -> dict[str, Any]:
     """What HER and its base share: their adapter is another than `[lora]`."""
-    return _shared(config, recipe) | {"lora_r": config.her.lora_r, "lora_targets": config.her.target_modules}
+    return _shared(config, recipe) | {
+        "lora_r": config.her.lora_r,
+        "lora_targets": config.her.target_modules,
+        "nucleus": config.her.top_p < 1,
+    }
 
 
 def _her(config: Config) -> Setup:
@@ -192,6 +200,7 @@ def _her(config: Config) -> Setup:
         rolls_out=True,
         rollout=her.generations_an_epoch,
         one_prompt=True,
+        row_temperatures=True,
         whole_logits=True,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from arcslim.memory.plan import Plan, make_plan
 from arcslim.memory.setup import GRPO, HER, PRETRAIN, PRETRAIN_EVAL_SAMPLES, SFT, setup_of
 from arcslim.policy.generate import _even
 from arcslim.presets import load_config
+from tests.memory.made import live_bytes
 
 MASK = "mask of the padding"
 LONG = ("model.max_seq_length=32768",)
@@ -37,38 +37,9 @@ def test_worked_by_hand(rows: int, prompt: int, gib: float) -> None:
     assert f.padding_mask(rows, prompt)[1] == 3.5 * gib * GIB
 
 
-def live_bytes(mode: type, work: Any) -> tuple[Any, int]:
-    """What ``work`` returns, and the most bytes that its tensors held at once."""
-    now = most = 0
-    seen: set[int] = set()
-
-    def freed(key: int, size: int) -> None:
-        nonlocal now
-        now -= size
-        seen.discard(key)
-
-    class Counting(mode):  # type: ignore[misc]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            nonlocal now, most
-            out = func(*args, **(kwargs or {}))
-            for tensor in out if isinstance(out, (tuple, list)) else (out,):
-                storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else None
-                if storage is not None and storage._cdata not in seen:
-                    seen.add(storage._cdata)
-                    now += storage.nbytes()
-                    weakref.finalize(storage, freed, storage._cdata, storage.nbytes())
-            most = max(most, now)
-            return out
-
-    with Counting():
-        return work(), most
-
-
 def test_what_transformers_builds_is_what_is_planned() -> None:
     torch = pytest.importorskip("torch")
     built = pytest.importorskip("transformers.modeling_attn_mask_utils")
-    from torch.utils._python_dispatch import TorchDispatchMode
-
     rows, prompt = 8, 256
     embeds = torch.zeros(rows, prompt, 4, dtype=torch.bfloat16)
     padded = torch.ones(rows, prompt, dtype=torch.long)
@@ -78,7 +49,7 @@ def test_what_transformers_builds_is_what_is_planned() -> None:
         return built._prepare_4d_causal_attention_mask_for_sdpa(attention, (rows, prompt), embeds, 0)
 
     assert mask_of(torch.ones(rows, prompt, dtype=torch.long)) is None
-    mask, most = live_bytes(TorchDispatchMode, lambda: mask_of(padded))
+    mask, most = live_bytes(lambda: mask_of(padded))
     lying, building = f.padding_mask(rows, prompt)
     assert mask.element_size() * mask.numel() == lying
     assert most == pytest.approx(building, rel=0.06)  # and the causal mask of one row
