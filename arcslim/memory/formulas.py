@@ -36,6 +36,7 @@ HOST_SECONDS_A_LAYER = 0.5e-3
 """Seconds a layer that a decoding step takes at least because Python launches it, whatever the batch. Assumed: half of
 the 0.76 ms of transformers (Qwen-7B, 32 layers, A100: 40.93 tokens a second, Qwen's README), as Unsloth claims."""
 
+OPTIM_ON_CPU = "adamw_torch_fused"  # what 8-bit and paged optimizers become there (read; the load says so in its notes)
 SHARD = 5 * 10**9  # transformers writes files of 5 GB; one is in memory while weights are read
 # fp32 copies of the last logits while a token is drawn (read: transformers' generation/utils.py, logits_process.py and
 # our policy/sampling.py; a test counts them). Always there are the model's own and a copy; temperature makes one, the

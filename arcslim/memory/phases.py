@@ -112,20 +112,22 @@ def _weights(request: Request) -> list[Item]:
 def _always(request: Request, *, gradients: bool) -> list[Item]:
     """What every phase of a step holds."""
     card, setup, trained = request.card, request.setup, trained_parameters(request)
+    value, on_cpu = _value_bytes(request), request.gpu.is_cpu
     millions = f"{trained / 1e6:.1f} million parameters"
     items = _weights(request)
-    each = 2 if setup.full_finetuning else 4
+    each = value if setup.full_finetuning else 4
     if not setup.full_finetuning:
         items.append(Item("adapter", trained * 4.0, f"r {setup.lora_r}, {millions} in fp32"))
         if setup.reference:
             items.append(Item("reference adapter", trained * 4.0, "the frozen copy that grpo.beta > 0 needs"))
     elif setup.reference:
-        items.append(Item("reference model", trained * 2.0, "the second model that grpo.beta > 0 needs"))
+        items.append(Item("reference model", float(trained * value), "the second model that grpo.beta > 0 needs"))
     if gradients:
         items.append(Item("gradients", trained * float(each), f"{each} B a trained parameter"))
-    state = f.optimizer_state(trained, setup.optim, full_bf16=setup.full_finetuning)
-    items.append(Item("optimizer", state, setup.optim))
-    if not request.gpu.is_cpu:
+    optim = f.OPTIM_ON_CPU if on_cpu else setup.optim
+    state = f.optimizer_state(trained, optim, full_bf16=setup.full_finetuning and not on_cpu)
+    items.append(Item("optimizer", state, optim))
+    if not on_cpu:
         items.append(Item("CUDA context", f.CUDA_CONTEXT, "assumed: 0.5 to 1 GiB"))
         if setup.four_bit:
             items.append(Item("unpacking buffer", f.dequantised_map(card), "the largest linear map in 16 bits"))

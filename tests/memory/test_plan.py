@@ -15,7 +15,7 @@ from arcslim.cli.plan import plan_for
 from arcslim.errors import DoesNotFitError, ModelError
 from arcslim.memory.decode import most_rows
 from arcslim.memory.mends import Mend
-from arcslim.memory.phases import Phase, fits, phases_of
+from arcslim.memory.phases import Phase, fits, phases_of, trained_parameters
 from arcslim.memory.plan import FITS, NO, TIGHT, make_plan, refuse_what_cannot_fit
 from arcslim.memory.setup import GRPO, SFT, Request
 from arcslim.presets import Resolved, find_preset, list_presets, load_config
@@ -120,6 +120,18 @@ def test_without_a_gpu_everything_lies_in_ram() -> None:
     assert all(phase.gpu == () for phase in plan.phases)
     assert plan.reserve == 0 and plan.fits
     assert 2 * GIB < plan.peak < 5 * GIB  # 2.7 to 4.6 were measured (docs/log.md)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_without_a_gpu_adam_is_not_8_bit_and_what_is_trained_is_fp32(full: bool) -> None:
+    sets = ("model.load_in_4bit=false", "model.full_finetuning=true") if full else ()
+    plan = plan_for(load_config("cpu", [*sets, "optim.optim=paged_adamw_8bit"]).config, GRPO, GpuCard("cpu", 8))
+    held = {item.name: item.bytes for item in plan.phase("update").host}
+    trained = trained_parameters(plan.request)
+    assert held["gradients"] == 4 * trained and held["optimizer"] == 8 * trained
+    if full:
+        assert trained == plan.request.card.parameters
+        assert held["weights in fp32"] == 4 * trained
 
 
 @pytest.mark.parametrize(("gpu", "verdict"), [("h100", FITS), ("20.5", TIGHT), ("8", NO)])
