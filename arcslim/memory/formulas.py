@@ -173,7 +173,10 @@ def logits_chunk(card: ModelCard, tokens: int) -> int:
 
 def whole_logits(card: ModelCard, tokens: int) -> int:
     """Logits of a loss that takes them all at once, as HER's does (its rows are short): as the model gives them (2 B),
-    in fp32 (4), their log-softmax (4), its gradient (4) and that of the logits (2). Counted: recipes/her_learner.py."""
+    in fp32 (4), their log-softmax (4), its gradient (4) and that of the logits (2). Counted: recipes/her_learner.py.
+
+    On a CPU every loss does: logits, log-softmax and both gradients in fp32, as many bytes (measured there: 15 to 16 B
+    a logit of SFT, from the growth of peaks in benchmarks/results/bench/sft-qwen.json)."""
     return tokens * card.vocab_size * 16
 
 

@@ -249,9 +249,10 @@ def _update(request: Request) -> Phase:
         host.append(Item("rounding of pinned blocks", pinned - exact, "each takes a power of two; read"))
     layer, chunk = f.layer_work(card, tokens, value), f.logits_chunk(card, tokens)
     logits = Item("logits chunk", chunk, "with its gradient, fp32", chunk > layer)
-    if setup.whole_logits:
+    if setup.whole_logits or request.gpu.is_cpu:
         whole = f.whole_logits(card, tokens)
-        logits = Item("logits", whole, "of all rows at once: HER's loss takes no chunks", whole > layer)
+        why = "HER's loss" if setup.whole_logits else "stock transformers' loss, without a GPU,"
+        logits = Item("logits", whole, f"of all rows at once: {why} takes no chunks", whole > layer)
     items += [
         Item("one layer, backward", layer, of, not logits.counts),
         logits,
