@@ -117,9 +117,9 @@ def measured(
 
 
 def _free_ram() -> int:
-    import psutil
+    from arcslim.cards_ram import host_ram
 
-    return int(psutil.virtual_memory().available)
+    return int(host_ram().free)
 
 
 def _line(row: dict[str, Any]) -> str:

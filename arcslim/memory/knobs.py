@@ -54,6 +54,11 @@ def four_bit_setting(setup: Setup) -> str:
     return put(_FOUR_BIT.get(setup.recipe, "model.load_in_4bit"), "true")
 
 
+def context_setting(setup: Setup, row: int) -> tuple[str, ...]:
+    """What rows of so many tokens want besides, where they are longer than the context that is set (0: not known)."""
+    return (put("model.max_seq_length", row),) if 0 < setup.context < row else ()
+
+
 def longest_setting(setup: Setup, tokens: int) -> str:
     """Of what is drawn where a recipe learns from that, else of a row."""
     return put(_LONGEST[setup.recipe], tokens)

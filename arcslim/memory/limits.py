@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from arcslim.memory.changes import LENGTH_STEP, MOST_ROWS, changed, longest, with_completion
 from arcslim.memory.decode import most_drawn, most_rows
+from arcslim.memory.knobs import context_setting
 from arcslim.memory.phases import fits, phases_of, shared_row
 from arcslim.memory.setup import PRETRAIN, Request
 
@@ -34,10 +35,12 @@ def limits(request: Request) -> tuple[Limit, ...]:
         return (batch,)  # rows are as long as the largest drawing
     if not setup.learns_from_rollouts:
         row = longest(lambda row: changed(request, row=row), positions)
-        return (Limit("longest row", row, _of_the_model(row, positions)), batch)
+        more = "".join(f"with {more}" for more in context_setting(setup, row or 0))
+        return (Limit("longest row", row, more + _of_the_model(row, positions)), batch)
     completion = longest(lambda tokens: with_completion(request, tokens), max(positions - setup.prompt, 0))
     context = None if completion is None else setup.prompt + completion
     note = f"prompt {setup.prompt:,} + completion {completion:,}" if completion else f"prompt {setup.prompt:,}"
+    note += "".join(f", with {more}" for more in context_setting(setup, context or 0))
     longest_context = Limit("longest context", context, note + _of_the_model(context, positions))
     if setup.vllm and not request.gpu.is_cpu:  # it queues what its cache has no room for
         return (longest_context, Limit("generations in vLLM's cache at once", _in_cache(request), QUEUED), batch)

@@ -12,6 +12,7 @@ from arcslim.memory.changes import LENGTH_STEP, changed, longest, with_completio
 from arcslim.memory.decode import most_drawn
 from arcslim.memory.knobs import (
     batch_settings,
+    context_setting,
     four_bit_setting,
     longest_setting,
     put,
@@ -178,12 +179,14 @@ def _shorter(request: Request) -> Mend | None:
     if not setup.learns_from_rollouts:
         row = longest(lambda row: changed(request, row=row), setup.row - 1)
         cost = "costs the longer rows: they are left out"
-        return Mend(f"rows of at most {row:,} tokens", cost, (longest_setting(setup, row),)) if row else None
+        settings = (longest_setting(setup, row), *context_setting(setup, row)) if row else ()
+        return Mend(f"rows of at most {row:,} tokens", cost, settings) if row else None
     tokens = longest(lambda tokens: with_completion(request, tokens), setup.completion - 1)
     if tokens is None:
         return None
     cost = "costs the longer programs" if setup.recipe == HER else "costs thinking"
-    return Mend(f"completions of at most {tokens:,} tokens", cost, (longest_setting(setup, tokens),))
+    settings = (longest_setting(setup, tokens), *context_setting(setup, setup.prompt + tokens))
+    return Mend(f"completions of at most {tokens:,} tokens", cost, settings)
 
 
 def _shorter_prompt(request: Request) -> Mend | None:

@@ -10,6 +10,7 @@ from typing import Any
 from arcslim.errors import DoesNotFitError
 from arcslim.memory import formulas as f
 from arcslim.memory.decode import Decoding, decoding
+from arcslim.memory.knobs import context_setting
 from arcslim.memory.limits import Limit, limits
 from arcslim.memory.mends import Mend, mends
 from arcslim.memory.phases import Item, Phase, fits, peak_of, phases_of, reserve_of, vllm_starts
@@ -145,6 +146,8 @@ def _notes(request: Request) -> tuple[str, ...]:
         notes.append(
             f"{length:,} tokens are more than the {card.max_position_embeddings:,} that {card.name} was made for"
         )
+    for more in context_setting(request.setup, request.setup.row):
+        notes.append(f"rows of {request.setup.row:,} tokens want {more}: it is {request.setup.context:,}")
     return tuple(notes)
 
 

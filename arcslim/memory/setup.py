@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from arcslim.cards import GpuCard, ModelCard
@@ -27,7 +27,7 @@ class Setup:
     does for evaluations on tasks). ``rollout_rows`` and ``eval_rows``: completions drawn at once. ``rollout``: those of
     a whole rollout. ``generations`` and ``eval_samples``: completions of a prompt. ``one_prompt``: all are of the same.
     ``nucleus``: top-p is below 1. ``row_temperatures``: rows have temperatures of their own. ``whole_logits``: the loss
-    takes the logits of a micro-batch at once.
+    takes the logits of a micro-batch at once. ``context``: ``model.max_seq_length``; 0: not known.
     """
 
     recipe: str
@@ -58,6 +58,7 @@ class Setup:
     vllm: bool = False
     standby: bool = False
     vllm_share: float = 0.6
+    context: int = 0
 
     @property
     def update_tokens(self) -> int:
@@ -120,7 +121,7 @@ def setup_of(config: Config, recipe: str = GRPO) -> Setup:
     Raises InputError where HER's target cannot be read.
     """
     make = {GRPO: _grpo, SFT: _sft, HER: _her, PRETRAIN: _pretrain}[recipe]
-    return make(config)
+    return replace(make(config), context=config.model.max_seq_length)
 
 
 def _shared(config: Config, recipe: str) -> dict[str, Any]:

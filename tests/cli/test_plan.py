@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -185,3 +186,18 @@ def test_slips_exit_2_with_a_suggestion(capsys: pytest.CaptureFixture[str], word
     code, _, err = run(capsys, "plan", *words)
     assert code == 2
     assert said in " ".join(err.split())
+
+
+def test_what_is_advised_past_the_context_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """17,472 tokens were advised beside a context of 16,384: typed so the configuration refused them."""
+    from arcslim.presets import load_config
+
+    code, said, _ = run(capsys, "plan", "--preset", "4090", "--context", "20000")
+    assert code == 3
+    assert "rows of 20,000 tokens want --set model.max_seq_length=20000: it is 16,384" in said
+    advised = re.search(r"--set generation\.max_completion_length=(\d+) --set model\.max_seq_length=(\d+)", said)
+    assert advised is not None
+    sets = [f"generation.max_completion_length={advised[1]}", f"model.max_seq_length={advised[2]}"]
+    assert load_config("4090", sets, recipe="grpo").config.model.max_seq_length == int(advised[2]) > 16384
+    assert f"with --set model.max_seq_length={advised[2]}" in said
+    assert "want --set model.max_seq_length" not in run(capsys, "plan", "--preset", "4090", "--gpu", "8")[1]
