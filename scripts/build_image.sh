@@ -34,10 +34,16 @@ case $stack in '' | vllm | cu130 | cu128) ;; *) usage "--stack $stack is none of
 for number in "$uid" "$gid"; do
   case $number in *[!0-9]*) usage "--uid and --gid are numbers, not $number" ;; esac
 done
-[ "$uid" != 0 ] || usage "--uid 0 is root, which the image does not run as"
-for file in "$pip_conf" "$ca"; do
-  [ -z "$file" ] || [ -r "$file" ] || usage "$file cannot be read"
+for number in "$uid" "$gid"; do
+  [ "${#number}" -le 9 ] || usage "--uid and --gid are at most 999999999, not $number"
 done
+[ -z "$uid" ] || [ "$((10#$uid))" -ne 0 ] || usage "--uid $uid is root, which the image does not run as"
+for file in "$pip_conf" "$ca"; do
+  [ -z "$file" ] || { [ -f "$file" ] && [ -r "$file" ]; } || usage "$file is no file that can be read"
+done
+# The build runs in the checkout: what was named from here must be found from there.
+[ -z "$pip_conf" ] || pip_conf=$(realpath "$pip_conf")
+[ -z "$ca" ] || ca=$(realpath "$ca")
 
 works() { # ENGINE: docker is only good for something where its daemon answers
   command -v "$1" >/dev/null 2>&1 || return 1
@@ -50,12 +56,16 @@ case $engine in
     elif works buildah; then engine=buildah
     else
       echo "error: neither docker (with its daemon running) nor buildah is here" >&2
-      echo "  install Docker Engine, or buildah: apt-get install buildah; docs/docker.md has the way without either" >&2
+      echo "  install Docker Engine, or buildah: apt-get install buildah; docs/docker.md says how it builds without a daemon" >&2
       exit 1
     fi
     ;;
   docker | buildah)
-    works "$engine" || { echo "error: $engine is not here, or its daemon does not answer" >&2; exit 1; }
+    works "$engine" || {
+      echo "error: $engine is not here, or its daemon does not answer" >&2
+      echo "  leave --engine out to take the one that works; docs/docker.md says how to build without a daemon" >&2
+      exit 1
+    }
     ;;
   *) usage "--engine $engine is neither docker nor buildah" ;;
 esac

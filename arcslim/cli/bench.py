@@ -62,6 +62,8 @@ def bench(
     chosen = recipe or recipe_of(preset)
     if chosen not in ("grpo", "sft"):
         raise InputError(f"a bench is of grpo or of sft, and {preset} is for {chosen}", "give --recipe grpo or sft")
+    if draw is not None and chosen == "sft":
+        raise InputError("--draw is of a rollout, and a bench of SFT draws nothing", "leave it out")
     batches = [None] if batch_sizes.strip() == PRESET else read_batches(batch_sizes)
     folder = out or Path(f"bench-{chosen}")
     wish = {"steps": steps, "draw": draw, "seconds": seconds}

@@ -44,6 +44,11 @@ def prefetch(
     on_gpu = on_gpu or gpu_here().card is not None
     wanted, notes = wanted_of(config, recipe, on_gpu=on_gpu)
     console = Console(highlight=False, emoji=False)
+    if found is None and not on_gpu and config.model_for(recipe).load_in_4bit and wanted:
+        notes.append(
+            "for a machine without a GPU, as this one: with one, Unsloth would load weights that are packed already. "
+            "Name a preset that is for a card, or fetch on the machine that has it"
+        )
     for note in notes:
         console.print(note, markup=False)
     lists = [listed(one) for one in wanted]

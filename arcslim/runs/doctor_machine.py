@@ -169,13 +169,35 @@ def cached_bytes(repository: str) -> int:
 def free_bytes(place: Path) -> tuple[Path, int]:
     """The nearest folder of ``place`` that exists, and what is free there."""
     place = place.expanduser().absolute()
-    while not place.is_dir() and place != place.parent:
+    while not _is_dir(place) and place != place.parent:
         place = place.parent
     return place, shutil.disk_usage(place).free
 
 
+def _is_dir(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # a name that is too long
+        return False
+
+
+def _cannot_be(place: Path) -> str:
+    """Why there can be no such folder, in words; "" where there can."""
+    try:
+        for above in (place, *place.parents):
+            if above.exists():
+                return "" if above.is_dir() else f"{_short(above)} is a file"
+    except OSError as error:
+        return str(error.strerror)
+    return ""
+
+
 def check_disk(name: str, place: Path, wanted: float, *, sure: bool = False, move: str) -> Check:
     """``sure``: ``wanted`` is what a run will write, and not what one may want."""
+    place = place.expanduser().absolute()
+    wrong = _cannot_be(place)
+    if wrong:
+        return Check(name, BROKEN, f"{wrong}: no folder can be {_short(place)[:120]}", f"choose another with {move}")
     there, free = free_bytes(place)
     found = f"{gib(free)} free at {_short(place)}"
     if not os.access(there, os.W_OK):

@@ -20,8 +20,6 @@ from arcslim.runs.environment import PACKAGES
 
 PROBE_SECONDS = 300.0
 CLOSE = 0.03  # relative error of a 4-bit layer in bf16, against its own weights unpacked
-INSTALL = 'pip install -c constraints.txt -e ".[dev]"'
-REINSTALL = "pip install --force-reinstall --no-deps -c constraints.txt bitsandbytes"
 Probe = Mapping[str, Mapping[str, Any]]
 
 
@@ -49,7 +47,7 @@ def probe(seconds: float = PROBE_SECONDS) -> dict[str, dict[str, Any]]:
 def check_torch(found: Probe) -> Check:
     facts = found.get("torch", {})
     if "version" not in facts:
-        return Check("torch", BROKEN, facts.get("error", "it was not reached"), INSTALL)
+        return Check("torch", BROKEN, facts.get("error", "it was not reached"), install_line())
     said = f"{facts['version']}, CUDA {facts['cuda'] or 'none'}"
     if facts["available"]:
         return Check("torch", OK, f"{said}: sees {facts['name']}")
@@ -74,32 +72,32 @@ def check_bitsandbytes(found: Probe) -> Check:
     name, facts = "bitsandbytes", found.get("bitsandbytes", {})
     if "forward_error" not in facts:
         said = facts.get("error", "it was not reached")
-        return Check(name, BROKEN, f"4-bit does not work: {said}", REINSTALL)
+        return Check(name, BROKEN, f"4-bit does not work: {said}", reinstall_line())
     said = f"{facts['version']} on {facts['device']}"
     errors = {key: facts[f"{key}_error"] for key in ("forward", "backward")}
     if not facts["native"] or (facts["device"] == "cuda" and not facts["built_with_cuda"]):
-        return Check(name, BROKEN, f"{said}: its native library does not load", REINSTALL)
+        return Check(name, BROKEN, f"{said}: its native library does not load", reinstall_line())
     wrong = [f"{key} is off by {error:.1%}" for key, error in errors.items() if not error < CLOSE]
     if wrong:
-        return Check(name, BROKEN, f"{said}: 4-bit {', '.join(wrong)}", INSTALL)
+        return Check(name, BROKEN, f"{said}: 4-bit {', '.join(wrong)}", install_line())
     return Check(name, OK, f"{said}: 4 bits forward and backward are right")
 
 
 def check_xformers(found: Probe) -> Check:
     name, facts = "xformers", found.get("xformers", {})
     if facts.get("installed") is False:
-        return Check(name, DOUBTFUL, "not installed: PyTorch's attention is used", INSTALL)
+        return Check(name, DOUBTFUL, "not installed: PyTorch's attention is used", install_line())
     if "operators" not in facts:
-        return Check(name, DOUBTFUL, facts.get("error", "it was not reached"), INSTALL)
+        return Check(name, DOUBTFUL, facts.get("error", "it was not reached"), install_line())
     if not facts.get("attention_error", 0.0) < CLOSE:  # of a GPU alone; nan too
         said = f"{facts['version']}: its attention is off by {facts['attention_error']:.1%}"
-        return Check(name, BROKEN, said, INSTALL)
+        return Check(name, BROKEN, said, install_line())
     if facts["own_extension"]:
         return Check(name, OK, f"{facts['version']}: its own extension loads: {', '.join(facts['operators'])}")
     borrowed = [one for one in facts["operators"] if one.endswith("-pt")]
     said = f"{facts['version']}, built for torch {facts['built_for'] or '?'}: its own extension does not load"
     if not borrowed:
-        return Check(name, DOUBTFUL, f"{said}, and PyTorch lends it no operator", INSTALL)
+        return Check(name, DOUBTFUL, f"{said}, and PyTorch lends it no operator", install_line())
     return Check(name, OK, f"{said}; PyTorch's operators are used: {', '.join(borrowed)}")
 
 
@@ -107,7 +105,10 @@ def check_triton(found: Probe) -> Check:
     facts = found.get("triton", {})
     if facts.get("installed") is False:
         return Check(
-            "Triton", BROKEN if has_card(found) else DOUBTFUL, "not installed: Unsloth's kernels need it", INSTALL
+            "Triton",
+            BROKEN if has_card(found) else DOUBTFUL,
+            "not installed: Unsloth's kernels need it",
+            install_line(),
         )
     if "version" not in facts or facts.get("kernel") is False:
         said = facts.get("error", "a kernel adds wrongly" if "version" in facts else "it was not reached")
@@ -164,6 +165,16 @@ def constraints_file() -> Path:
     return (folder if folder.is_dir() else package.parent) / name
 
 
+def install_line() -> str:
+    """How this stack, and no other, is installed: another file's torch may want another driver."""
+    file = constraints_file().name
+    return f'pip install -c {file} -e "{".[vllm]" if "vllm" in file else "."}"'
+
+
+def reinstall_line() -> str:
+    return f"pip install --force-reinstall --no-deps -c {constraints_file().name} bitsandbytes"
+
+
 def pins(path: Path) -> dict[str, Version]:
     """Of each package the one version; none where the file did not come along with this copy of arcslim."""
     if not path.is_file():
@@ -206,7 +217,7 @@ def check_versions() -> Check:
         elif not need.specifier.contains(have, prereleases=True):
             beyond.append(f"{need.name} {have} (wanted: {need.specifier})")
     if beyond:
-        return Check("versions", BROKEN, "; ".join(beyond), INSTALL)
+        return Check("versions", BROKEN, "; ".join(beyond), install_line())
     if not wanted_pins():
         return Check("versions", DOUBTFUL, f"there is no {file} to compare with", "take it from arcslim's repository")
     off = off_pins()
@@ -215,7 +226,9 @@ def check_versions() -> Check:
     others = len(off) - len(said)
     if said:
         more = f" and {others} lesser ones" if others else ""
-        return Check("versions", DOUBTFUL, f"not the set that was tried together: {'; '.join(said)}{more}", INSTALL)
+        return Check(
+            "versions", DOUBTFUL, f"not the set that was tried together: {'; '.join(said)}{more}", install_line()
+        )
     where = "" if needs is not None else "; arcslim is not installed, its bounds are not known"
     if not off:
         return Check("versions", OK, f"as in {file}{where}")

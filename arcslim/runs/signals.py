@@ -85,7 +85,9 @@ class StopRequest:
         if self.signum is None:
             self.signum, self._at = signum, time.monotonic()
             self._reason = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
-            self._notify(f"{self._reason}: stops at the next safe point and saves; Ctrl-C again ends at once")
+            self._notify(
+                f"{self._reason}: stops at the next safe point and keeps what is done; Ctrl-C again ends at once"
+            )
         elif signum == signal.SIGINT and time.monotonic() - self._at > ECHO:
             _end_now()
 

@@ -186,6 +186,13 @@ def test_her_fetches_her_own_model_and_no_data() -> None:
         assert "16-bit weights" in wanted[0].why and notes == []
 
 
+def test_a_machine_without_a_gpu_says_for_whom_it_fetches(hub: FakeHub, tmp_path: Path) -> None:
+    code, out, err = prefetch(hub, tmp_path, "--model", QWEN, "--set", "model.load_in_4bit=true", "--dry-run")
+    assert code == 0, err
+    assert "for a machine without a GPU, as this one" in " ".join(out.split())
+    assert "for a machine without" not in prefetch(hub, tmp_path, *PRESET, "--dry-run")[1]
+
+
 # Which repository -------------------------------------------------------------------------------------------------
 
 NAMES = (

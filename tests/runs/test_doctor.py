@@ -505,3 +505,28 @@ def test_text_of_a_library_is_no_markup(capsys: pytest.CaptureFixture[str]) -> N
     said = capsys.readouterr().out
     assert "[Errno -2] [/nothing]" in said and "try [this]" in said and "ready; 1 doubtful" in said
     assert worst(checks) == DOUBTFUL
+
+
+def test_a_place_that_can_be_no_folder_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "afile").write_text("")
+    for place, why in ((tmp_path / "afile", "is a file"), (tmp_path / "afile" / "sub", "is a file"),
+                       (tmp_path / ("x" * 300), "File name too long")):  # fmt: skip
+        check = doctor_machine.check_disk("run folder", place, 1.0, move="--run-dir")
+        assert check.state == BROKEN and why in check.found and "--run-dir" in str(check.mend)
+    assert doctor_machine.check_disk("run folder", tmp_path / "a" / "b", 1.0, move="--run-dir").state == OK
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("constraints.txt", 'pip install -c constraints.txt -e "."'),
+        ("constraints-vllm.txt", 'pip install -c constraints-vllm.txt -e ".[vllm]"'),
+        ("constraints-cu128.txt", 'pip install -c constraints-cu128.txt -e "."'),
+    ],
+)
+def test_the_mend_installs_the_stack_that_is_there(
+    name: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_text("torch==1.0.0\n")
+    monkeypatch.setattr(doctor_stack, "constraints_file", lambda: tmp_path / name)
+    assert doctor_stack.check_versions().mend == line

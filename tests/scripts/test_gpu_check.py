@@ -106,6 +106,24 @@ def test_without_a_card_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not (tmp_path / "out").exists()
 
 
+def test_the_script_takes_python_from_where_one_stands(tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "scripts" / "gpu_check.sh"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text('#!/bin/sh\necho "$0 $*"\n')
+    (tmp_path / "bin" / "python").chmod(0o755)
+
+    def said(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["bash", str(script), *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    done = said("bin/python", "out")
+    assert done.stdout.split() == [f"{tmp_path}/bin/python", "-m", "scripts.gpu_check", "--out", f"{tmp_path}/out"]
+    missing = said("bin/nopython", "other")
+    assert missing.returncode == 1 and "there is no bin/nopython" in missing.stderr
+    asked = said("--help")
+    assert asked.returncode == 0 and "scripts/gpu_check.sh [PYTHON] [OUT]" in asked.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "out"]
+
+
 def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "bench.json").write_text("an older one, that would be judged as this one's")
     assert gpu_check.main(["--small", "--out", str(tmp_path)]) == 2

@@ -199,7 +199,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder, self.calls = folder / "bin", folder / "calls"
         self.folder.mkdir()
-        for tool in ("bash", "sed", "git", "head", "dirname", "timeout"):
+        for tool in ("bash", "sed", "git", "head", "dirname", "timeout", "realpath"):
             (self.folder / tool).symlink_to(str(shutil.which(tool)))
 
     def engine(self, name: str, *, daemon: bool = True, code: int = 0) -> None:
@@ -210,10 +210,10 @@ class Machine:
         )
         script.chmod(0o755)
 
-    def build(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def build(self, *arguments: str, cwd: Path | str = "/") -> subprocess.CompletedProcess[str]:
         command = ["bash", str(ROOT / "scripts" / "build_image.sh"), *arguments]
         return subprocess.run(
-            command, env={"PATH": str(self.folder)}, cwd="/", capture_output=True, text=True, check=False
+            command, env={"PATH": str(self.folder)}, cwd=cwd, capture_output=True, text=True, check=False
         )
 
     def called(self) -> list[str]:
@@ -265,6 +265,16 @@ def test_what_is_asked_for_is_passed_on(machine: Machine, tmp_path: Path) -> Non
     assert called[-6:] == ["--tag", "mine", "--no-cache", "--network", "host", "."]
 
 
+def test_files_are_named_from_where_one_stands(machine: Machine, tmp_path: Path) -> None:
+    machine.engine("docker")
+    for name in ("pip.conf", "ca.crt"):
+        (tmp_path / name).write_text("")
+    done = machine.build("--pip-conf", "pip.conf", "--ca", "./ca.crt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    secrets = [value for option, value in pairwise(machine.called()) if option == "--secret"]
+    assert secrets == [f"id=pip.conf,src={tmp_path}/pip.conf", f"id=ca,src={tmp_path}/ca.crt"]
+
+
 def test_buildah_builds_where_docker_has_no_daemon(machine: Machine) -> None:
     machine.engine("docker", daemon=False)
     machine.engine("buildah")
@@ -302,7 +312,10 @@ def test_the_engines_failure_is_the_scripts(machine: Machine) -> None:
         (["--stack", "cu124"], "--stack cu124 is none of vllm, cu130, cu128"),
         (["--uid", "0"], "--uid 0 is root"),
         (["--gid", "users"], "--uid and --gid are numbers, not users"),
-        (["--pip-conf", "/nowhere/pip.conf"], "/nowhere/pip.conf cannot be read"),
+        (["--pip-conf", "/nowhere/pip.conf"], "/nowhere/pip.conf is no file that can be read"),
+        (["--ca", "/tmp"], "/tmp is no file that can be read"),
+        (["--uid", "00"], "--uid 00 is root"),
+        (["--uid", "99999999999999"], "at most 999999999"),
         (["--tag"], "--tag wants a value"),
         (["--engine", "podman"], "--engine podman is neither docker nor buildah"),
         (["--stak", "vllm"], "unknown argument: --stak"),
