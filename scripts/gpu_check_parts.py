@@ -160,7 +160,8 @@ def bench(preset: str, recipe: str, seconds: float) -> Part:
 
     def command(setting: Setting, limit: float) -> list[str]:
         words = ("bench", "--preset", preset, "--recipe", recipe, "--model", model_of(setting, preset))
-        options = ("--batch-sizes", "preset", "--steps", 2, "--draw", 8 if setting.small else DRAWN)
+        drawn = ("--draw", 8 if setting.small else DRAWN) if recipe == "grpo" else ()
+        options = ("--batch-sizes", "preset", "--steps", 2, *drawn)
         time_left = ("--seconds", max(1.0, round(limit - GRACE - START)))
         out = ("--out", setting.out / bench_name(preset, recipe))
         return arcslim(*words, *options, *time_left, *out, *shrunk(setting))

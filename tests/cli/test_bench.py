@@ -380,3 +380,8 @@ def test_on_a_gpu_each_phase_stands_beside_its_plan() -> None:
     assert lines[0] == "| batch | load | rollout | update |"
     assert lines[2] == "| 4 | 1.00 / 1.00 (100%) | 3.00 / 4.00 (75%) | 4.00 / 5.00 (80%) |"
     assert phase_table({"sizes": [{"batch": 1, "peaks": {"load": 1}}]}) == "", "on a CPU they are not told apart"
+
+
+def test_sft_draws_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert arcslim("bench", "--preset", "cpu", "--recipe", "sft", "--draw", 8, "--batch-sizes", "1") == 2
+    assert "--draw is of a rollout" in capsys.readouterr().err
