@@ -251,6 +251,10 @@ class RunSection(Section):
     sample_every: Positive = Field(1, description="rollouts between writes of samples.jsonl")
 
 
+MODEL_KNOBS = {"her": "her.model", "her-pretrain": "her.base.model"}
+"""Where a recipe names a model of its own; the others have ``model.name``."""
+
+
 class Config(Section):
     """A whole run."""
 

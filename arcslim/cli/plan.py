@@ -10,7 +10,7 @@ import typer
 from arcslim.cards import GIB, GpuCard, find_gpu, gpu_named_in
 from arcslim.cli.options import Preset, Sets
 from arcslim.cli.plan_model import packing_for, rank_of_adapter, shapes_of
-from arcslim.config import Config
+from arcslim.config import MODEL_KNOBS, Config
 from arcslim.errors import InputError
 from arcslim.presets import find_preset, load_config
 
@@ -69,7 +69,7 @@ def plan(
         raise InputError("HER draws without vLLM", "leave --vllm out")
     four_bit = "her.load_in_4bit" if own else "model.load_in_4bit"
     flags = {
-        {"her": "her.model", "her-pretrain": "her.base.model"}.get(own, "model.name"): model,
+        MODEL_KNOBS.get(recipe, "model.name"): model,
         four_bit: None if quantisation is None else quantisation == "nf4",
         "model.fast_inference": vllm,
         "her.lora_r" if own else "sft.lora_r" if recipe == "sft" else "lora.r": lora_r,

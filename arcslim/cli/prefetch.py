@@ -11,6 +11,7 @@ from rich.table import Table
 from arcslim.cards import gpu_named_in
 from arcslim.cli.options import Data, Model, Preset, Sets
 from arcslim.cli.plan import RecipeName, recipe_of
+from arcslim.config import MODEL_KNOBS
 from arcslim.errors import InputError
 from arcslim.presets import find_preset, load_config
 from arcslim.runs.check import gib
@@ -36,8 +37,7 @@ def prefetch(
 
     found = find_preset(preset) if preset is not None else None
     recipe = recipe or recipe_of(preset)
-    knob = {"her": "her.model", "her-pretrain": "her.base.model"}.get(recipe, "model.name")
-    flags = {knob: model, "data.sources": list(data) if data else None}
+    flags = {MODEL_KNOBS.get(recipe, "model.name"): model, "data.sources": list(data) if data else None}
     config = load_config(preset, sets or (), flags, recipe=recipe).config
     # Weights differ by where they will be loaded: where the preset says, else here.
     on_gpu = bool(gpu_named_in(found.entry("Made for"))) if found is not None else False
